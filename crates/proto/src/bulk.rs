@@ -17,6 +17,7 @@ use hashbrown::HashMap;
 
 pub(crate) mod ahead;
 pub(crate) mod arrival;
+pub(crate) mod copied;
 pub(crate) mod fetch;
 pub(crate) mod filling;
 pub(crate) mod fragments;
@@ -39,33 +40,33 @@ pub(crate) mod transfer;
 #[derive(Debug)]
 pub(crate) struct Bulk {
     pub(crate) peers: Peers,
-    pub(crate) outgoing: Slab<Outgoing>,
-    pub(crate) parts: Slab<Parts>,
+    outgoing: Slab<Outgoing>,
+    parts: Slab<Parts>,
     /// Sends that expect a Grant or a Done, by row and number.
-    pub(crate) sends_by_number: HashMap<u64, u32, Seeded>,
-    pub(crate) copied: BytePool,
+    sends_by_number: HashMap<u64, u32, Seeded>,
+    copied: BytePool,
     pub(crate) receives: Slab<Receive>,
     pub(crate) arrivals: Slab<Arrival>,
     pub(crate) progress: Slab<Progress>,
     /// Messages under way by row and number: those before their turn, incomplete, or large.
     pub(crate) by_number: HashMap<u64, u32, Seeded>,
     pub(crate) held: Held,
-    pub(crate) grants: Budgets,
+    grants: Budgets,
     /// Arrivals that are granted, for the repeat of lost grants.
-    pub(crate) granting: Vec<u32>,
+    granting: Vec<u32>,
     /// Up to here a message goes unasked whatever happens: the least that a setting says.
-    pub(crate) surely_unasked_len: u64,
+    surely_unasked_len: u64,
     /// Matched messages that are to be fetched: slot and serial.
-    pub(crate) fetches: VecDeque<(u32, u32)>,
+    fetches: VecDeque<(u32, u32)>,
     /// What the announcement at hand says of where its message is.
     pub(crate) told: Option<Whereabouts>,
-    pub(crate) regrant_at: Instant,
+    regrant_at: Instant,
     /// For each link: where data came last.
-    pub(crate) cursors: Box<[Cursor]>,
+    cursors: Box<[Cursor]>,
     /// Perhaps a row that is ready has granted data to send; if not, `poll_train` need not look.
-    pub(crate) may_train: bool,
+    may_train: bool,
     /// Bytes of messages of ours, to all peers, that go ahead of their grant (PROTOCOL §8.9).
-    pub(crate) ahead_sum: u64,
+    ahead_sum: u64,
 }
 
 impl Bulk {

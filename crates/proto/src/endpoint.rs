@@ -155,7 +155,7 @@ impl Endpoint {
     /// The bytes of a pooled piece of a frame's body.
     pub fn pooled(&self, slot: u32) -> &[u8] {
         match slot & RESULT_BIT {
-            0 => self.bulk().copied.bytes(slot),
+            0 => self.bulk().copied_bytes(slot),
             _ => self.onesided.results.bytes(slot & !RESULT_BIT),
         }
     }

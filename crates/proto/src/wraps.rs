@@ -184,7 +184,7 @@ fn messages_of_every_class_cross_the_wrap_of_packets_and_messages() {
     }
     assert_eq!(sides[1].ep.messages.bulk.peers.rows[0].numbers.next_in, EDGE + lens.len() as u64);
     assert!(sides[0].ep.messages.bulk.peers.counters.packets_lost > 0, "the network was not kind");
-    assert_eq!(sides[0].ep.messages.bulk.outgoing.len(), 0);
+    assert_eq!(sides[0].ep.messages.bulk.send_count(), 0);
 }
 
 /// One of two that share memory.
@@ -341,7 +341,7 @@ fn train_crosses_the_wrap_of_packet_numbers() {
     recv(&mut sides, now, 1);
     assert!(run_trains(&mut sides, &mut now) > 1, "a train went over the edge");
     assert_eq!(sides[0].ram.0[1], sides[1].ram.0[1]);
-    assert_eq!(sides[0].ep.messages.bulk.outgoing.len(), 0);
+    assert_eq!(sides[0].ep.messages.bulk.send_count(), 0);
     assert_eq!(
         sides[1].ep.messages.bulk.peers.counters.packets_duplicate
             + sides[0].ep.messages.bulk.peers.counters.packets_lost,
@@ -366,7 +366,7 @@ fn refusal_and_recall_cross_the_wrap_of_their_order_and_of_message_numbers() {
         assert_eq!(sides[0].ram.0[n], sides[1].ram.0[n], "message {n}");
     }
     assert!(sides[1].ep.messages.bulk.peers.rows[0].turn_sent < 100, "the order wrapped");
-    assert_eq!(sides[0].ep.messages.bulk.outgoing.len(), 0);
+    assert_eq!(sides[0].ep.messages.bulk.send_count(), 0);
 }
 
 /// One frame of side 0, with whatever it wants to send.

@@ -249,8 +249,19 @@ impl Bulk {
         }
     }
 
+    /// When to look whether what was granted came.
+    pub(crate) fn regrants_at(&self) -> Instant {
+        self.regrant_at
+    }
+
+    pub(crate) fn regrant_if_due(&mut self, now: Instant) {
+        if self.regrant_at <= now {
+            self.regrant(now);
+        }
+    }
+
     /// Grants again what was granted long ago and did not come.
-    pub(crate) fn regrant(&mut self, now: Instant) {
+    fn regrant(&mut self, now: Instant) {
         self.regrant_at = Instant::NEVER;
         for at in 0..self.granting.len() {
             let slot = self.granting[at];

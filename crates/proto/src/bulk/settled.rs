@@ -13,7 +13,7 @@ use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, eager_cost};
 use crate::delivery::sent::Run;
 use crate::wire::{AckRepr, DONE_CANCELLED};
-use crate::{Event, Failure, GapSet, Instant, PostError, ReqId};
+use crate::{Event, Failure, GapSet, Instant, PeerId, ReqId};
 use alloc::vec::Vec;
 
 impl Bulk {
@@ -89,19 +89,58 @@ impl Bulk {
 }
 
 impl Bulk {
-    #[inline(never)]
-    pub(crate) fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
-        let slot = self.copied.try_reserve(bytes.len()).ok_or(PostError::PoolFull)?;
-        self.copied.bytes_mut(slot).copy_from_slice(bytes);
-        Ok(Bytes::Pool(slot))
-    }
-
     /// Takes a send out of its peer's list and tells the application, unless its payload was copied. A good end says how many bytes
     /// were taken.
     pub(crate) fn end_send(&mut self, slot: u32, result: Result<u64, Failure>) {
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
         let send = self.take_send(slot);
         send.tell_end(req, result, &mut self.copied, &mut self.peers.events);
+    }
+
+    /// All that was to be sent to a peer has failed.
+    pub(crate) fn end_sends(&mut self, row: u32, failure: Failure) {
+        let active = self.peers.rows[row].active;
+        while active != NONE && self.peers.actives[active].first != NONE {
+            let first = self.peers.actives[active].first;
+            self.end_send(first, Err(failure));
+        }
+    }
+
+    /// The peer leaves, and has accepted our messages below this one.
+    pub(crate) fn end_accepted(&mut self, row: u32, message: u32) {
+        let active = self.peers.rows[row].active;
+        let mut slot = self.peers.actives[active].first;
+        while slot != NONE {
+            let send = &self.outgoing[slot];
+            let (next, number, total) = (send.next, send.message, send.total);
+            let accepted = number < expand(message, number);
+            if accepted && !send.is_large && !send.until_matched && send.stage != SendStage::Pulled
+            {
+                self.end_send(slot, Ok(total));
+            }
+            slot = next;
+        }
+    }
+
+    /// A link in memory brought the end of a message, on whose end nothing waits. `None`, and nothing changed: it was copied, or is not there.
+    #[inline]
+    pub(crate) fn take_ended(&mut self, row: u32, message: u32) -> Option<(ReqId, Outgoing)> {
+        let slot = self.find_outgoing(row, message)?;
+        if !matches!(self.outgoing[slot].bytes, Bytes::User(_)) {
+            return None;
+        }
+        let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
+        Some((req, self.take_send(slot)))
+    }
+
+    /// What is not over yet: to whom, and how long.
+    pub(crate) fn unaccepted(&self) -> impl Iterator<Item = (PeerId, u64)> {
+        self.outgoing.iter().map(|(_, send)| (send.peer, send.total))
+    }
+
+    /// How many sends are not over yet, supplies among them.
+    pub(crate) fn send_count(&self) -> u32 {
+        self.outgoing.len()
     }
 
     /// Takes a send out of its peer's list and of all tables. Nobody is told.

@@ -104,6 +104,34 @@ pub(crate) struct Plan {
 }
 
 impl Bulk {
+    /// Whether a train may leave; if not, nobody need look for one.
+    #[inline]
+    pub(crate) fn may_train(&self) -> bool {
+        self.may_train
+    }
+
+    /// Packets of a path were acknowledged: which others are lost? What those carried may leave as a train.
+    pub(crate) fn detect_lost(&mut self, now: Instant, row: u32, path_index: usize) {
+        self.may_train |= self.peers.detect_lost(now, row, path_index);
+    }
+
+    /// Time has passed for the packets of a path. False: nothing is to be done for it.
+    pub(crate) fn tend_flight(&mut self, now: Instant, row: u32, path_index: usize) -> bool {
+        let tended = self.peers.tend_flight(now, row, path_index);
+        self.may_train |= tended == Some(true);
+        tended.is_some()
+    }
+
+    /// What waited for window or credit of a peer may leave.
+    #[inline]
+    pub(crate) fn go_on_sending(&mut self, row: u32, has_more: bool) {
+        let active = self.peers.active_of(row);
+        self.may_train |= !active.granted.is_empty() || active.unsent != NONE;
+        if has_more || active.has_content() || !active.granted.is_empty() {
+            self.peers.make_ready(row);
+        }
+    }
+
     /// What may leave now of a row, if that is a train.
     pub(crate) fn plan_train(
         &mut self,

@@ -18,6 +18,7 @@ use crate::base::slab::NONE;
 use crate::base::types::{Instant, Place, Space, Tag};
 use crate::bulk::Bulk;
 use crate::bulk::arrival::{Arrival, Progress, Receive, Stage, lane_key, lane_of};
+use crate::bulk::large::GRANT_PIECE_COUNT_MAX;
 use crate::bulk::outgoing::Announced;
 use crate::bulk::outgoing::{Bytes, Outgoing, Parts, SendStage};
 use crate::wire::{Class, Lane, MessageHead};
@@ -37,6 +38,28 @@ pub(crate) struct Transfer {
     pub(crate) to: Place,
     /// Whose it is: a region's key (put), or the slot of a request (get).
     pub(crate) owner: u64,
+}
+
+/// A transfer that is over.
+pub(crate) struct Ended {
+    pub(crate) lane: Lane,
+    pub(crate) row: u32,
+    pub(crate) number: u32,
+    pub(crate) len: u64,
+    pub(crate) immediate: Option<u64>,
+    /// Where in the owner's memory it began.
+    pub(crate) offset: u64,
+    pub(crate) owner: u64,
+}
+
+/// What was to leave of a request, which is over.
+pub(crate) struct Supply {
+    pub(crate) row: u32,
+    pub(crate) number: u32,
+    pub(crate) owner: u64,
+    /// Where in the owner's memory it began.
+    pub(crate) base: u64,
+    pub(crate) total: u64,
 }
 
 impl Bulk {
@@ -73,12 +96,31 @@ impl Bulk {
     }
 
     /// A transfer that arrives is over, in whatever way: its place is not ours any more.
-    pub(crate) fn end_transfer(&mut self, slot: u32) {
+    pub(crate) fn end_transfer(&mut self, slot: u32) -> Ended {
         self.stop_grants(slot);
         self.unmap(slot);
         let arrival = self.extract_arrival(slot);
         let progress = self.progress.remove(arrival.progress);
-        self.receives.remove(progress.receive);
+        let owner = self.receives.remove(progress.receive).user;
+        let Arrival { lane, row, message: number, total: len, .. } = arrival;
+        let immediate = arrival.has_immediate.then_some(arrival.immediate);
+        Ended { lane, row, number, len, immediate, offset: progress.offset, owner }
+    }
+
+    /// The put with this number, if it arrives, is over.
+    pub(crate) fn end_put(&mut self, row: u32, number: u32) -> Option<Ended> {
+        let slot = *self.by_number.get(&lane_key(Lane::Put, row, number))?;
+        Some(self.end_transfer(slot))
+    }
+
+    /// Peers put nothing more to these owners. Which transfers end with that.
+    pub(crate) fn end_puts(&mut self, is_over: impl Fn(u64) -> bool) -> Vec<Ended> {
+        let puts = self.arrivals.iter().filter(|(_, arrival)| {
+            arrival.lane == Lane::Put
+                && is_over(self.receives[self.progress[arrival.progress].receive].user)
+        });
+        let puts: Vec<u32> = puts.map(|(slot, _)| slot).collect();
+        puts.into_iter().map(|slot| self.end_transfer(slot)).collect()
     }
 
     /// Data will leave from here as it is granted: `total` bytes from `from` on.
@@ -114,11 +156,41 @@ impl Bulk {
         slot
     }
 
+    /// The supply of a request of the peer's, if it has begun.
+    pub(crate) fn supply_of(&self, lane: Lane, row: u32, number: u32) -> Option<u32> {
+        self.sends_by_number.get(&lane_key(lane, row, number)).copied()
+    }
+
+    /// The peer is ready for a range of a supply.
+    pub(crate) fn grant_supply(&mut self, slot: u32, offset: u64, len: u64) {
+        let supply = &self.outgoing[slot];
+        let end = offset.saturating_add(len).min(supply.total);
+        if offset >= end {
+            return;
+        }
+        let unsent = &mut self.parts[supply.parts].unsent;
+        if unsent.gap_count() < GRANT_PIECE_COUNT_MAX {
+            unsent.add(offset, end);
+        }
+        self.queue_granted(slot);
+    }
+
     /// No more data of a supply.
-    pub(crate) fn end_supply(&mut self, slot: u32) {
-        let supply = self.outgoing.remove(slot);
-        let parts = self.parts.remove(supply.parts);
-        self.sends_by_number.remove(&lane_key(parts.lane, supply.row, supply.message as u32));
+    pub(crate) fn end_supply(&mut self, slot: u32) -> Supply {
+        let Outgoing { row, message, user: owner, total, parts, .. } = self.outgoing.remove(slot);
+        let Parts { lane, base, .. } = self.parts.remove(parts);
+        self.sends_by_number.remove(&lane_key(lane, row, message as u32));
+        Supply { row, number: message as u32, owner, base, total }
+    }
+
+    /// Peers get nothing more from these owners. Which requests end with that.
+    pub(crate) fn end_supplies(&mut self, is_over: impl Fn(u64) -> bool) -> Vec<Supply> {
+        let is_get = |send: &Outgoing| {
+            self.parts.get(send.parts).is_some_and(|parts| parts.lane == Lane::Get)
+        };
+        let supplies = self.outgoing.iter().filter(|(_, send)| is_over(send.user) && is_get(send));
+        let supplies: Vec<u32> = supplies.map(|(slot, _)| slot).collect();
+        supplies.into_iter().map(|slot| self.end_supply(slot)).collect()
     }
 
     /// An association ends: so do all transfers of its row. Their requests tell it to whoever waits.
@@ -131,9 +203,7 @@ impl Bulk {
             .map(|(slot, _)| slot)
             .collect();
         for slot in arrivals {
-            let progress = self.arrivals[slot].progress;
-            came.push(self.receives[self.progress[progress].receive].user);
-            self.end_transfer(slot);
+            came.push(self.end_transfer(slot).owner);
         }
         let supplies = self.sends_by_number.iter();
         let supplies: Vec<u32> = supplies
@@ -141,8 +211,7 @@ impl Bulk {
             .map(|(_, &slot)| slot)
             .collect();
         for slot in supplies {
-            left.push(self.outgoing[slot].user);
-            self.end_supply(slot);
+            left.push(self.end_supply(slot).owner);
         }
         (came, left)
     }

@@ -8,7 +8,7 @@ use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
 use crate::delivery::sent::Acked;
-use crate::endpoint::{Endpoint, NONE};
+use crate::endpoint::Endpoint;
 use crate::peers::rows::Phase;
 use crate::wire::AckView;
 
@@ -107,8 +107,7 @@ impl Endpoint {
             if self.peers().rows[row].phase == Phase::Joined
                 && !self.peers().saboteur.makes(Sabotage::LossNeverDetected)
             {
-                self.bulk_mut().may_train |=
-                    self.messages.bulk.peers.detect_lost(now, row, path_index);
+                self.bulk_mut().detect_lost(now, row, path_index);
                 self.settle_lost(row);
             }
             if !self.peers().actives[self.peers().rows[row].active].paths[path_index]
@@ -118,12 +117,7 @@ impl Endpoint {
                 self.peers_mut().arm_flight(row, path_index);
             }
         }
-        let bulk = self.bulk_mut();
-        let active = bulk.peers.active_of(row);
-        bulk.may_train |= !active.granted.is_empty() || active.unsent != NONE;
-        if has_more || active.has_content() || !active.granted.is_empty() {
-            self.peers_mut().make_ready(row); // what waited for window or credit
-        }
+        self.bulk_mut().go_on_sending(row, has_more);
     }
 
     /// What is left in `accepted` by `on_ack`.

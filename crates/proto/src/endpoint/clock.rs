@@ -19,7 +19,7 @@ impl Endpoint {
     pub fn next_timeout(&self) -> Instant {
         let mut at = self.peers().timers.wake_at();
         if self.aside.is_empty() {
-            at = at.min(self.bulk().regrant_at).min(self.messages.queries.at);
+            at = at.min(self.bulk().regrants_at()).min(self.messages.queries.at);
         }
         match self.peers().closing_look_at() {
             None if self.messages.orphans.is_empty() => at,
@@ -41,7 +41,7 @@ impl Endpoint {
         };
         let others = self
             .bulk()
-            .regrant_at
+            .regrants_at()
             .min(self.messages.queries.at)
             .min(timers.ack_at())
             .min(timers.strangers_at());
@@ -65,7 +65,7 @@ impl Endpoint {
             ("peers", or_never(Some(self.peers().timers.row_at()))),
             ("acks", or_never(Some(self.peers().timers.ack_at()))),
             ("strangers", or_never(Some(self.peers().timers.strangers_at()))),
-            ("grants", or_never(Some(self.bulk().regrant_at))),
+            ("grants", or_never(Some(self.bulk().regrants_at()))),
             ("queries", or_never(Some(self.messages.queries.at))),
             ("orphans", or_never((!self.messages.orphans.is_empty()).then_some(Instant(0)))),
             ("linger", or_never(self.peers().closing_look_at())),
@@ -95,9 +95,7 @@ impl Endpoint {
         self.peers_mut().timers.wake_for_first();
         // What was granted, or asked for, may lie aside: nobody asks again before that was looked through.
         if self.aside.is_empty() {
-            if self.bulk().regrant_at <= now {
-                self.bulk_mut().regrant(now);
-            }
+            self.bulk_mut().regrant_if_due(now);
             if self.messages.queries.at <= now {
                 self.messages.ask_queries(now);
             }
@@ -124,10 +122,9 @@ impl Endpoint {
     /// Packets on their way: lost, or overdue. And the peer: alive? A reason: not any more.
     fn tend_paths(&mut self, now: Instant, row: u32, is_expecting: bool) -> Option<GoneReason> {
         for index in 0..self.peers().path_count(row) {
-            let Some(has_lost) = self.peers_mut().tend_flight(now, row, index) else {
+            if !self.bulk_mut().tend_flight(now, row, index) {
                 continue;
-            };
-            self.bulk_mut().may_train |= has_lost;
+            }
             self.settle_lost(row);
             let ended = self.peers_mut().tend_probe(now, row, index);
             self.settle_lost(row);

@@ -83,8 +83,7 @@ impl Endpoint {
     fn finish_if_alone(&mut self, now: Instant) {
         if self.peers().may_end(now) {
             // What was accepted was accepted, even if a goodbye went unheard.
-            let all_accepted =
-                self.bulk().outgoing.len() == 0 && self.onesided.operations.len() == 0;
+            let all_accepted = self.bulk().send_count() == 0 && self.onesided.operations.len() == 0;
             self.finish_closing(now, all_accepted);
         }
     }
@@ -95,7 +94,7 @@ impl Endpoint {
         if let Some(given_up) = self.peers().given_up() {
             return given_up.to_vec();
         }
-        let sends = self.bulk().outgoing.iter().map(|(_, send)| (send.peer, send.total));
+        let sends = self.bulk().unaccepted();
         let operations = self.onesided.operations.iter();
         let operations = operations.map(|(_, operation)| (operation.to.peer, operation.total));
         let mut all: Vec<(PeerId, u64)> = sends.chain(operations).collect();
@@ -121,7 +120,7 @@ impl Endpoint {
     /// The peer leaves; it accepted our messages below `message`.
     pub(crate) fn on_goodbye(&mut self, now: Instant, row: u32, message: u32) {
         self.peers_mut().answer_goodbye(row);
-        self.messages.end_accepted(row, message);
+        self.bulk_mut().end_accepted(row, message);
         self.end_association(now, row, None);
     }
 

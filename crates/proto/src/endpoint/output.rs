@@ -268,7 +268,7 @@ impl Endpoint {
         len_max: usize,
         train: &mut TxTrain,
     ) -> bool {
-        self.bulk().may_train && self.write_train(now, count_max, len_max, train)
+        self.bulk().may_train() && self.write_train(now, count_max, len_max, train)
     }
 
     #[inline(never)]

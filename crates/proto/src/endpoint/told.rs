@@ -18,7 +18,7 @@ use crate::base::api::{Envelope, Event, Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId, Space};
-use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, check_len};
+use crate::bulk::outgoing::{Outgoing, check_len};
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Received, Takers};
 use crate::peers::acks::note_ack_sent;
@@ -152,14 +152,10 @@ impl Endpoint {
         let active = bulk.peers.active_of(row);
         // Nothing waits that its end may set free.
         let is_alone = active.is_clear();
-        let Some(slot) = bulk.find_outgoing(row, message).filter(|_| is_alone) else {
+        let Some((req, send)) = is_alone.then(|| bulk.take_ended(row, message)).flatten() else {
             return Taken::No;
         };
-        if !matches!(bulk.outgoing[slot].bytes, Bytes::User(_)) {
-            return Taken::No;
-        }
-        let req = ReqId(bulk.outgoing.key(slot) | SEND_BIT);
-        let Outgoing { user, peer, total, .. } = bulk.take_send(slot);
+        let Outgoing { user, peer, total, .. } = send;
         bulk.peers.counters.frames_in += 1;
         Taken::Ended(Ended { req, user, peer, placed_len: placed_len.min(total) })
     }

@@ -4,7 +4,6 @@
 
 use crate::base::slab::NONE;
 use crate::bulk::arrival::Stage;
-use crate::bulk::outgoing::SendStage;
 use crate::delivery::ack::expand;
 use crate::messages::Messages;
 use crate::wire::DONE_CANCELLED;
@@ -50,11 +49,7 @@ impl Messages {
         if let Some(at) = self.refused.iter().position(|&refused| refused == row) {
             self.refused.remove(at);
         }
-        let active = self.bulk.peers.rows[row].active;
-        while active != NONE && self.bulk.peers.actives[active].first != NONE {
-            let first = self.bulk.peers.actives[active].first;
-            self.bulk.end_send(first, Err(failure));
-        }
+        self.bulk.end_sends(row, failure);
     }
 
     /// Incomplete messages vanish, complete ones stay; those before their turn have it now: what is missing before them
@@ -147,25 +142,6 @@ impl Messages {
             if let Some(slot) = self.bulk.receives.lookup(key) {
                 self.cancel_receive(now, slot, failure);
             }
-        }
-    }
-}
-
-impl Messages {
-    /// The peer leaves, and has accepted our messages below this one.
-    pub(crate) fn end_accepted(&mut self, row: u32, message: u32) {
-        let active = self.bulk.peers.rows[row].active;
-        let mut slot = self.bulk.peers.actives[active].first;
-        while slot != NONE {
-            let (next, number) = (self.bulk.outgoing[slot].next, self.bulk.outgoing[slot].message);
-            let send = &self.bulk.outgoing[slot];
-            let accepted = number < expand(message, number);
-            if accepted && !send.is_large && !send.until_matched && send.stage != SendStage::Pulled
-            {
-                let len = send.total;
-                self.bulk.end_send(slot, Ok(len));
-            }
-            slot = next;
         }
     }
 }

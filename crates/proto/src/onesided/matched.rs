@@ -18,7 +18,7 @@ use crate::base::types::{Instant, Memory, Place};
 use crate::bulk::Bulk;
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::Bytes;
-use crate::bulk::transfer::{DELIVERY_BIT, Transfer};
+use crate::bulk::transfer::{DELIVERY_BIT, Ended, Supply, Transfer};
 use crate::delivery::ack::expand;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
@@ -432,26 +432,11 @@ impl Onesided {
     fn end_deliveries(&mut self, bulk: &mut Bulk, ni: u8) {
         let ours = self.portals.deliveries_of(ni);
         let is_ours = |owner: u64| owner & DELIVERY_BIT != 0 && ours.contains(&(owner as u32));
-        let arrivals = bulk.arrivals.iter().filter(|(_, arrival)| {
-            arrival.lane == Lane::Put
-                && is_ours(bulk.receives[bulk.progress[arrival.progress].receive].user)
-        });
-        let arrivals: Vec<u32> = arrivals.map(|(slot, _)| slot).collect();
-        for slot in arrivals {
-            let (row, number) = (bulk.arrivals[slot].row, bulk.arrivals[slot].message);
-            bulk.end_transfer(slot);
-            let answer = OutcomeRepr { fail: fail::DROPPED, ..outcome_of(None) };
+        let answer = OutcomeRepr { fail: fail::DROPPED, ..outcome_of(None) };
+        for Ended { row, number, .. } in bulk.end_puts(is_ours) {
             self.notify_answer(bulk, Answer::matched(row, number, &answer, (NONE, 0)));
         }
-        let supplies = bulk.outgoing.iter().filter(|(_, send)| {
-            is_ours(send.user)
-                && bulk.parts.get(send.parts).is_some_and(|parts| parts.lane == Lane::Get)
-        });
-        let supplies: Vec<u32> = supplies.map(|(slot, _)| slot).collect();
-        for slot in supplies {
-            let (row, number) = (bulk.outgoing[slot].row, bulk.outgoing[slot].message as u32);
-            bulk.end_supply(slot);
-            let answer = OutcomeRepr { fail: fail::DROPPED, ..outcome_of(None) };
+        for Supply { row, number, .. } in bulk.end_supplies(is_ours) {
             self.notify_answer(bulk, Answer::matched(row, number, &answer, (NONE, 0)));
         }
         for delivery in ours {

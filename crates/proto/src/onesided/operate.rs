@@ -141,10 +141,8 @@ impl Onesided {
             return Err(PostError::BadAtomic);
         }
         let pool_len = operand.len() + compare.len();
-        let pool = bulk.copied.try_reserve(pool_len).ok_or(PostError::PoolFull)?;
-        let (first, second) = bulk.copied.bytes_mut(pool).split_at_mut(operand.len());
-        first.copy_from_slice(operand);
-        second.copy_from_slice(compare);
+        let copied = bulk.copy_pieces(pool_len, &[operand, compare]);
+        let pool = copied.ok_or(PostError::PoolFull)?;
         let deed = Deed::Atomic { op, datatype, pool, pool_len: pool_len as u16, result };
         Ok(self.operate(bulk, now, deed, spec.at, len.into(), spec.user))
     }
@@ -465,8 +463,12 @@ impl Onesided {
         bulk.peers.active_of_mut(request.row).side_mut().request_count -= 1;
         match (request.transfer, request.form) {
             (NONE, _) => {}
-            (supply, Form::Ask) => bulk.end_supply(supply),
-            (arrival, _) => bulk.end_transfer(arrival),
+            (supply, Form::Ask) => {
+                bulk.end_supply(supply);
+            }
+            (arrival, _) => {
+                bulk.end_transfer(arrival);
+            }
         }
         request
     }
@@ -475,7 +477,7 @@ impl Onesided {
         let req = ReqId(self.operations.key(slot) | OPERATION_BIT);
         let Operation { deed, to, total, user, failure, launch, .. } = self.operations.remove(slot);
         if let Deed::Atomic { pool, .. } | Deed::Put { bytes: Bytes::Pool(pool), .. } = deed {
-            bulk.copied.release(pool);
+            bulk.drop_copy(pool);
         }
         let active = bulk.peers.rows[to.peer.row()].active;
         bulk.peers.actives[active].side_mut().operation_count -= 1;

@@ -18,9 +18,8 @@ use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place};
 use crate::bulk::Bulk;
-use crate::bulk::arrival::lane_key;
 use crate::bulk::outgoing::{Bytes, RESULT_BIT};
-use crate::bulk::transfer::{DELIVERY_BIT, Transfer};
+use crate::bulk::transfer::{DELIVERY_BIT, Ended, Supply, Transfer};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
@@ -412,11 +411,9 @@ impl Onesided {
         if whole >= next {
             return self.skip_request(bulk, now, row, whole, memory);
         }
-        if let Some(&supply) = bulk.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
-            let owner = bulk.outgoing[supply].user;
-            let (region, total) = (RegionId(owner), bulk.outgoing[supply].total);
-            let base = bulk.parts[bulk.outgoing[supply].parts].base;
-            bulk.end_supply(supply);
+        if let Some(supply) = bulk.supply_of(Lane::Get, row, number) {
+            let Supply { owner, base, total, .. } = bulk.end_supply(supply);
+            let region = RegionId(owner);
             self.uncount_served(bulk, row, 1);
             if owner & DELIVERY_BIT != 0 {
                 self.portals_now = now;
@@ -428,10 +425,7 @@ impl Onesided {
                 self.tell_used(bulk, row, &permit, OperationKind::Get, (base, total));
             }
         }
-        if let Some(&arrival) = bulk.by_number.get(&lane_key(Lane::Put, row, number)) {
-            let progress = bulk.arrivals[arrival].progress;
-            let owner = bulk.receives[bulk.progress[progress].receive].user;
-            bulk.end_transfer(arrival);
+        if let Some(Ended { owner, .. }) = bulk.end_put(row, number) {
             self.uncount_served(bulk, row, 1);
             self.fail_delivery(bulk, owner);
         }

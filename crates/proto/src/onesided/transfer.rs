@@ -5,26 +5,19 @@
 use crate::base::api::Verdict;
 use crate::base::slab::NONE;
 use crate::bulk::Bulk;
-use crate::bulk::arrival::{lane_key, number_key};
-use crate::bulk::large::GRANT_PIECE_COUNT_MAX;
-use crate::bulk::transfer::DELIVERY_BIT;
+use crate::bulk::arrival::number_key;
+use crate::bulk::transfer::{DELIVERY_BIT, Ended, Supply};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::onesided::Onesided;
 use crate::onesided::records::Form;
 use crate::wire::Lane;
 use crate::{Denial, RegionId};
-use alloc::vec::Vec;
 
 impl Onesided {
     /// All bytes of a transfer are in their place.
     pub(crate) fn finish_transfer(&mut self, bulk: &mut Bulk, slot: u32) {
-        let arrival = &bulk.arrivals[slot];
-        let (lane, row, number) = (arrival.lane, arrival.row, arrival.message);
-        let envelope = arrival.envelope();
-        let progress = &bulk.progress[arrival.progress];
-        let (offset, owner) = (progress.offset, bulk.receives[progress.receive].user);
-        bulk.end_transfer(slot);
+        let Ended { lane, row, number, len, immediate, offset, owner } = bulk.end_transfer(slot);
         if lane == Lane::Get {
             let request = owner as u32;
             self.requests[request].transfer = NONE;
@@ -37,7 +30,7 @@ impl Onesided {
         }
         let region = RegionId(owner);
         if let Some(permit) = self.permit_for(region) {
-            self.tell_put(bulk, row, &permit, (offset, envelope.len), envelope.immediate);
+            self.tell_put(bulk, row, &permit, (offset, len), immediate);
         }
         self.reply_done(bulk, row, number);
     }
@@ -53,7 +46,7 @@ impl Onesided {
     ) -> Verdict {
         let found = match lane {
             Lane::Put => self.supply_of_put(bulk, row, number),
-            _ => bulk.sends_by_number.get(&lane_key(lane, row, number)).copied(),
+            _ => bulk.supply_of(lane, row, number),
         };
         let Some(slot) = found else {
             // A grant may overtake its request, or that one waits for its turn: then it must come again.
@@ -62,16 +55,7 @@ impl Onesided {
                     >= bulk.peers.rows[row].requests.next_in;
             return if is_ahead { Verdict::Refused } else { Verdict::Accepted };
         };
-        let supply = &bulk.outgoing[slot];
-        let end = offset.saturating_add(len).min(supply.total);
-        if offset >= end {
-            return Verdict::Accepted;
-        }
-        let unsent = &mut bulk.parts[supply.parts].unsent;
-        if unsent.gap_count() < GRANT_PIECE_COUNT_MAX {
-            unsent.add(offset, end);
-        }
-        bulk.queue_granted(slot);
+        bulk.grant_supply(slot, offset, len);
         Verdict::Accepted
     }
 
@@ -95,24 +79,10 @@ impl Onesided {
 
     /// A region is withdrawn: what peers put there or get from there ends, and they hear of it.
     pub(crate) fn end_transfers_of(&mut self, bulk: &mut Bulk, region: RegionId) {
-        let arrivals = bulk.arrivals.iter().filter(|(_, arrival)| {
-            arrival.lane == Lane::Put
-                && bulk.receives[bulk.progress[arrival.progress].receive].user == region.0
-        });
-        let arrivals: Vec<u32> = arrivals.map(|(slot, _)| slot).collect();
-        for slot in arrivals {
-            let (row, number) = (bulk.arrivals[slot].row, bulk.arrivals[slot].message);
-            bulk.end_transfer(slot);
+        for Ended { row, number, .. } in bulk.end_puts(|owner| owner == region.0) {
             self.reply_denied(bulk, row, number, Denial::Withdrawn);
         }
-        let supplies = bulk.outgoing.iter().filter(|(_, send)| {
-            send.user == region.0
-                && bulk.parts.get(send.parts).is_some_and(|parts| parts.lane == Lane::Get)
-        });
-        let supplies: Vec<u32> = supplies.map(|(slot, _)| slot).collect();
-        for slot in supplies {
-            let (row, number) = (bulk.outgoing[slot].row, bulk.outgoing[slot].message as u32);
-            bulk.end_supply(slot);
+        for Supply { row, number, .. } in bulk.end_supplies(|owner| owner == region.0) {
             self.reply_denied(bulk, row, number, Denial::Withdrawn);
         }
     }

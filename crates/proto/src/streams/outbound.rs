@@ -93,7 +93,7 @@ impl Streams {
         let Some((tag, len)) = self.short_stream(messages, peer, handler, pieces) else {
             return false;
         };
-        let Some(pool) = self.pool_pieces(messages, len, pieces) else { return false };
+        let Some(pool) = messages.bulk.copy_pieces(len, pieces) else { return false };
         self.peer(peer.row()).next_number = tag.number.wrapping_add(1);
         self.post_one(messages, now, peer.row(), tag, pool, len as u32);
         true
@@ -112,7 +112,7 @@ impl Streams {
         let (tag, len) = self.short_stream(messages, peer, handler, pieces)?;
         let spec = chunk_spec(peer, tag);
         let leave = messages.bulk.may_leave(now, &spec, len as u64)?;
-        let pool = self.pool_pieces(messages, len, pieces)?;
+        let pool = messages.bulk.copy_pieces(len, pieces)?;
         self.peer(row).next_number = tag.number.wrapping_add(1);
         let lone = messages.bulk.leave(now, &spec, &leave, (Bytes::Pool(pool), len as u64), head);
         self.on_chunk_posted(messages, now, row, len as u32);
@@ -143,23 +143,6 @@ impl Streams {
         let number = streams.next_number;
         let tag = ChunkTag { number, handler, is_begin: true, is_end: true, is_broken: false };
         Some((tag, len))
-    }
-
-    /// Copies the pieces of a chunk into the resend pool.
-    fn pool_pieces(
-        &mut self,
-        messages: &mut Messages,
-        len: usize,
-        pieces: &[&[u8]],
-    ) -> Option<u32> {
-        let pool = messages.bulk.copied.try_reserve(len)?;
-        let mut rest = messages.bulk.copied.bytes_mut(pool);
-        for piece in pieces {
-            let (here, behind) = rest.split_at_mut(piece.len());
-            here.copy_from_slice(piece);
-            rest = behind;
-        }
-        Some(pool)
     }
 
     pub(crate) fn write_stream(
@@ -194,8 +177,7 @@ impl Streams {
             let this = &mut self.outbound[slot];
             let start = this.filled_len as usize;
             let len = (piece.len() - taken_len).min(this.room_len as usize - start);
-            let chunk = &mut messages.bulk.copied.bytes_mut(this.pool)[start..start + len];
-            chunk.copy_from_slice(&piece[taken_len..taken_len + len]);
+            messages.bulk.fill_copy(this.pool, start, &piece[taken_len..taken_len + len]);
             this.filled_len += len as u32;
             taken_len += len;
         }
@@ -346,7 +328,7 @@ impl Streams {
     fn start_chunk(&mut self, messages: &mut Messages, slot: u32) -> bool {
         let row = self.outbound[slot].row;
         let room_len = self.chunk_len(messages, row);
-        let Some(pool) = messages.bulk.copied.try_reserve(room_len) else { return false };
+        let Some(pool) = messages.bulk.begin_copy(room_len) else { return false };
         let this = &mut self.outbound[slot];
         (this.pool, this.filled_len, this.room_len) = (pool, 0, room_len as u32);
         true
@@ -434,13 +416,13 @@ impl Streams {
             return false;
         }
         let pool = match pool {
-            NONE => match messages.bulk.copied.try_reserve(0) {
+            NONE => match messages.bulk.begin_copy(0) {
                 Some(pool) => pool,
                 None => return false,
             },
             pool => pool,
         };
-        messages.bulk.copied.truncate(pool, filled_len as usize);
+        messages.bulk.end_copy(pool, filled_len as usize);
         let tag = self.next_tag(slot, ending);
         let this = &mut self.outbound[slot];
         (this.pool, this.filled_len) = (NONE, 0);
@@ -511,7 +493,7 @@ impl Streams {
             this.filled_len = 0;
             let (is_over, is_begun) = (this.ending != Ending::Open, this.is_begun);
             if pool != NONE {
-                messages.bulk.copied.release(pool);
+                messages.bulk.drop_copy(pool);
             }
             if is_over {
                 self.outbound.remove(slot);
@@ -529,7 +511,7 @@ impl Streams {
         for slot in all {
             let out = self.outbound.remove(slot);
             if out.pool != NONE {
-                messages.bulk.copied.release(out.pool);
+                messages.bulk.drop_copy(out.pool);
             }
         }
     }
