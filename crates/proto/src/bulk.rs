@@ -4,10 +4,11 @@ use crate::base::pool::BytePool;
 use crate::base::seeded::Seeded;
 use crate::base::slab::Slab;
 use crate::bulk::arrival::Cursor;
-use crate::bulk::arrival::{Arrival, Progress, Receive};
+use crate::bulk::arrival::{Arrival, Progress};
 use crate::bulk::grants::Budgets;
 use crate::bulk::held::Held;
 use crate::bulk::outgoing::{Outgoing, Parts};
+use crate::bulk::receives::Receives;
 use crate::peers::Peers;
 use crate::{Instant, Whereabouts};
 use alloc::boxed::Box;
@@ -31,6 +32,7 @@ pub(crate) mod outgoing;
 pub(crate) mod output;
 pub(crate) mod post;
 pub(crate) mod quick_out;
+pub(crate) mod receives;
 pub(crate) mod refused;
 pub(crate) mod settled;
 pub(crate) mod train;
@@ -45,7 +47,7 @@ pub(crate) struct Bulk {
     /// Sends that expect a Grant or a Done, by row and number.
     sends_by_number: HashMap<u64, u32, Seeded>,
     copied: BytePool,
-    pub(crate) receives: Slab<Receive>,
+    pub(crate) receives: Receives,
     pub(crate) arrivals: Slab<Arrival>,
     pub(crate) progress: Slab<Progress>,
     /// Messages under way by row and number: those before their turn, incomplete, or large.
@@ -77,7 +79,7 @@ impl Bulk {
             parts: Slab::default(),
             sends_by_number: HashMap::with_hasher(Seeded(seed)),
             copied: BytePool::new(limits.copied_len_max),
-            receives: Slab::default(),
+            receives: Receives::default(),
             arrivals: Slab::default(),
             progress: Slab::default(),
             by_number: HashMap::with_hasher(Seeded(seed)),

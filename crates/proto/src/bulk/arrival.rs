@@ -1,4 +1,4 @@
-//! What is remembered of messages under way and of receives: the nouns of `arrive`, `fill`, `overflow` and `abandon`.
+//! What is remembered of messages under way: the nouns of `arrive`, `fill`, `overflow` and `abandon`.
 //!
 //! ```text
 //!            before its turn            in turn, no receive
@@ -9,11 +9,11 @@
 //!                            finished: removed, or Lapsed while its number is still before its turn
 //! ```
 
-use crate::base::api::{Envelope, GoneReason, List, RecvSpec, Use};
+use crate::base::api::{Envelope, GoneReason};
 use crate::base::gaps::GapSet;
 use crate::base::slab::NONE;
-use crate::base::types::{BufId, Instant, PeerId, Space, Tag};
-use crate::matching::{EntryId, HeldId};
+use crate::base::types::{Instant, PeerId, Space, Tag};
+use crate::matching::HeldId;
 use crate::wire::Whereabouts;
 use crate::wire::{Class, Lane, MessageHead};
 
@@ -91,96 +91,6 @@ pub(crate) struct Progress {
     pub(crate) waiting: Option<(u32, u32)>,
 }
 
-/// A posted receive.
-#[derive(Debug)]
-pub(crate) struct Receive {
-    /// The only peer it takes messages of, if it names one.
-    pub(crate) source: Option<PeerId>,
-    pub(crate) buf: BufId,
-    pub(crate) len: u64,
-    /// Where the next message goes.
-    pub(crate) offset: u64,
-    pub(crate) user: u64,
-    /// Its place in the posted lists, while posted.
-    pub(crate) entry: Option<EntryId>,
-    pub(crate) list: List,
-    pub(crate) uses: Use,
-    pub(crate) header_only: bool,
-    /// Of the priority list, for one message and its bytes: what most receives are.
-    pub(crate) is_simple: bool,
-    /// Not posted: the place of a one-sided transfer.
-    pub(crate) is_transfer: bool,
-    /// Messages arriving into it, and (overflow) lying in it.
-    pub(crate) in_use_count: u32,
-}
-
-impl Receive {
-    #[inline(always)]
-    pub(crate) fn new(spec: &RecvSpec, entry: Option<EntryId>) -> Self {
-        Self {
-            source: spec.criteria.source,
-            buf: spec.buf,
-            len: spec.len,
-            offset: 0,
-            user: spec.user,
-            entry,
-            list: spec.list,
-            uses: spec.uses,
-            header_only: spec.header_only,
-            is_simple: spec.list == List::Priority && spec.uses == Use::Once && !spec.header_only,
-            is_transfer: false,
-            in_use_count: 0,
-        }
-    }
-
-    pub(crate) fn for_claim(arrival: &Arrival, buf: BufId, len: u64, user: u64) -> Self {
-        Self {
-            source: Some(arrival.source),
-            buf,
-            len,
-            offset: 0,
-            user,
-            entry: None,
-            list: List::Priority,
-            uses: Use::Once,
-            header_only: false,
-            is_simple: true,
-            is_transfer: false,
-            in_use_count: 0,
-        }
-    }
-
-    /// The place of a put or a get: no receive at all, but its bytes arrive as those of one.
-    pub(crate) fn for_transfer(source: PeerId, buf: BufId, owner: u64) -> Self {
-        Self {
-            source: Some(source),
-            buf,
-            len: 0,
-            offset: 0,
-            user: owner,
-            entry: None,
-            list: List::Priority,
-            uses: Use::Once,
-            header_only: false,
-            is_simple: false,
-            is_transfer: true,
-            in_use_count: 1,
-        }
-    }
-
-    pub(crate) fn is_once(&self) -> bool {
-        self.uses == Use::Once
-    }
-
-    /// Whether an entry used many times has too little room for another message.
-    pub(crate) fn is_full(&self) -> bool {
-        match self.uses {
-            Use::Once => self.in_use_count > 0,
-            Use::Many { free_len_min } => self.len - self.offset < free_len_min.max(1),
-        }
-    }
-}
-
 impl Arrival {
     #[inline(always)] // so that it is made where it will lie
     pub(crate) fn new(source: PeerId, head: &MessageHead, stage: Stage) -> Self {
@@ -244,14 +154,6 @@ const LANE_SHIFT: u32 = 60;
 /// Payload bytes that must be held for a message without a receive: none for a large one.
 pub(crate) fn held_len(head: &MessageHead) -> u64 {
     if head.class == Class::Rts { 0 } else { head.total }
-}
-
-/// Where a message goes in its receive's memory.
-pub(crate) struct Fit {
-    pub(crate) receive: u32,
-    pub(crate) offset: u64,
-    pub(crate) cap: u64,
-    pub(crate) list: List,
 }
 
 impl Progress {

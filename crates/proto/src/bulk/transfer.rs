@@ -17,7 +17,7 @@ use crate::base::gaps::GapSet;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Place, Space, Tag};
 use crate::bulk::Bulk;
-use crate::bulk::arrival::{Arrival, Progress, Receive, Stage, lane_key, lane_of};
+use crate::bulk::arrival::{Arrival, Progress, Stage, lane_key, lane_of};
 use crate::bulk::large::GRANT_PIECE_COUNT_MAX;
 use crate::bulk::outgoing::Announced;
 use crate::bulk::outgoing::{Bytes, Outgoing, Parts, SendStage};
@@ -67,7 +67,7 @@ impl Bulk {
     pub(crate) fn start_transfer(&mut self, now: Instant, transfer: &Transfer) -> u32 {
         let &Transfer { lane, row, number, total, immediate, to, owner } = transfer;
         let source = self.peers.rows[row].peer;
-        let receive = self.receives.insert(Receive::for_transfer(source, to.buf, owner));
+        let receive = self.receives.open_for_transfer(source, to.buf, owner);
         let head = MessageHead {
             class: Class::Rts,
             space: Space(0),
@@ -101,7 +101,7 @@ impl Bulk {
         self.unmap(slot);
         let arrival = self.extract_arrival(slot);
         let progress = self.progress.remove(arrival.progress);
-        let owner = self.receives.remove(progress.receive).user;
+        let owner = self.receives.take(progress.receive).1.user;
         let Arrival { lane, row, message: number, total: len, .. } = arrival;
         let immediate = arrival.has_immediate.then_some(arrival.immediate);
         Ended { lane, row, number, len, immediate, offset: progress.offset, owner }

@@ -22,8 +22,7 @@ impl Endpoint {
             return self.onesided.cancel_operation(&mut self.messages.bulk, req);
         }
         // Places of transfers are in the same list and nobody's request, whatever number an application comes up with.
-        let is_posted = |&slot: &u32| !self.bulk().receives[slot].is_transfer;
-        let Some(slot) = self.bulk().receives.lookup(req.0).filter(is_posted) else {
+        let Some(slot) = self.bulk().receives.find(req) else {
             return false;
         };
         self.messages.cancel_receive(now, slot, Failure::Cancelled);

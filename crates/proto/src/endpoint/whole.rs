@@ -6,7 +6,7 @@
 
 use crate::base::api::Envelope;
 use crate::base::sabotage::Sabotage;
-use crate::base::types::{Instant, Locator, Memory, Place, ReqId, Space};
+use crate::base::types::{Instant, Locator, Memory, Place, Space};
 use crate::bulk::arrival::Stage;
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Miss, Takers};
@@ -125,7 +125,7 @@ impl Endpoint {
     /// The receive that was found takes the message.
     fn place_whole(&mut self, row: u32, token: u32, bodies: &Bodies<'_>, memory: &mut impl Memory) {
         let head = &bodies.train.head;
-        let (key, receive) = self.bulk_mut().receives.remove_keyed(token);
+        let (req, receive) = self.bulk_mut().receives.take(token);
         let placed_len = receive.len.min(head.total);
         let mut offset = 0;
         for body in bodies.iter() {
@@ -149,7 +149,7 @@ impl Endpoint {
             receives: &mut self.messages.bulk.receives,
             events: &mut self.messages.bulk.peers.events,
         };
-        takers.tell(this, (ReqId(key), &receive), envelope, placed_len);
+        takers.tell(this, (req, &receive), envelope, placed_len);
         self.peers_mut().counters.bytes_placed += placed_len;
     }
 }

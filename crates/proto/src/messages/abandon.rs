@@ -126,7 +126,7 @@ impl Messages {
     /// How many messages, whole, arriving or mere numbers, may be known at once.
     fn number_count_max(&self) -> u64 {
         NUMBER_COUNT_MIN.max(2 * u64::from(self.bulk.peers.limits.envelope_count_max))
-            + u64::from(self.bulk.receives.len())
+            + u64::from(self.bulk.receives.count())
     }
 
     /// Ends an incomplete arrival; a receive it was bound to ends with `failure`.

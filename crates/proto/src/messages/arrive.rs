@@ -90,7 +90,7 @@ impl Messages {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Taken {
-        let Some((entry, token)) =
+        let Some((_, token)) =
             self.matcher.find(head.space, head.tag, self.bulk.peers.rows[row].peer)
         else {
             return self.on_unexpected(now, row, number, head, body);
@@ -99,7 +99,7 @@ impl Messages {
             self.refuse(now, row, number, 0);
             return Taken::Refused;
         }
-        let fit = self.take_entry(entry, token, head.total);
+        let fit = self.take_entry(token, head.total);
         self.count_turn(row);
         if head.class == Class::Eager && fit.list == List::Priority {
             let placed = &body[..fit.cap as usize];
@@ -167,8 +167,8 @@ impl Messages {
     pub(crate) fn on_turn(&mut self, now: Instant, slot: u32, memory: &mut impl Memory) {
         let arrival = &self.bulk.arrivals[slot];
         match self.matcher.find_in(List::Priority, arrival.space, arrival.tag, arrival.source) {
-            Some((entry, token)) => {
-                let fit = self.take_entry(entry, token, self.bulk.arrivals[slot].total);
+            Some((_, token)) => {
+                let fit = self.take_entry(token, self.bulk.arrivals[slot].total);
                 self.fill_receive(now, slot, fit, memory);
             }
             None => {

@@ -4,10 +4,11 @@
 
 use crate::base::slab::NONE;
 use crate::bulk::arrival::Stage;
+use crate::bulk::receives::Receive;
 use crate::delivery::ack::expand;
 use crate::messages::Messages;
 use crate::wire::DONE_CANCELLED;
-use crate::{Failure, GoneReason, Instant, Memory, Space};
+use crate::{Failure, GoneReason, Instant, Memory, ReqId, Space};
 use alloc::vec::Vec;
 
 impl Messages {
@@ -124,22 +125,18 @@ impl Messages {
         if self.bulk.peers.rows[row].directed_count == 0 {
             return;
         }
-        let directed: Vec<u64> = self
-            .bulk
-            .receives
-            .iter()
-            .filter(|(_, receive)| {
-                receive.entry.is_some() && receive.source == Some(self.bulk.peers.rows[row].peer)
-            })
-            .map(|(slot, _)| self.bulk.receives.key(slot))
-            .collect();
+        let peer = self.bulk.peers.rows[row].peer;
+        let is_directed =
+            |receive: &Receive| receive.entry.is_some() && receive.source == Some(peer);
+        let posted = self.bulk.receives.all().filter(|&(_, receive)| is_directed(receive));
+        let directed: Vec<ReqId> = posted.map(|(req, _)| req).collect();
         self.cancel_receives(now, &directed, failure);
     }
 
-    /// Cancels receives by key: the end of one may be the end of another (an overflow entry and who waits for it).
-    fn cancel_receives(&mut self, now: Instant, keys: &[u64], failure: Failure) {
-        for &key in keys {
-            if let Some(slot) = self.bulk.receives.lookup(key) {
+    /// Cancels receives by name: the end of one may be the end of another (an overflow entry and who waits for it).
+    fn cancel_receives(&mut self, now: Instant, reqs: &[ReqId], failure: Failure) {
+        for &req in reqs {
+            if let Some(slot) = self.bulk.receives.find(req) {
                 self.cancel_receive(now, slot, failure);
             }
         }
@@ -149,13 +146,7 @@ impl Messages {
 impl Messages {
     /// The endpoint closes: receives end, and what was announced goes back.
     pub(crate) fn end_receiving(&mut self, now: Instant) {
-        let posted: Vec<u64> = self
-            .bulk
-            .receives
-            .iter()
-            .filter(|(_, receive)| !receive.is_transfer)
-            .map(|(slot, _)| self.bulk.receives.key(slot))
-            .collect();
+        let posted: Vec<ReqId> = self.bulk.receives.all().map(|(req, _)| req).collect();
         self.cancel_receives(now, &posted, Failure::Closing);
         // Announced and not matched: nobody will.
         let announced: Vec<u32> = self

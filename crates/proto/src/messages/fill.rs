@@ -3,35 +3,27 @@
 //! PROTOCOL §8.1, §8.6, §8.7, §9. What is here already is placed, what is missing is awaited (eager) or granted (large). Every
 //! byte counts once, whatever record brings it.
 
-use crate::base::api::{Envelope, Event, Failure, List, RecvSpec, Use};
+use crate::base::api::{Envelope, Event, Failure, List, RecvSpec};
 use crate::base::gaps::GapSet;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place, ReqId};
-use crate::bulk::arrival::{Arrival, Fit, Progress, Stage, number_key};
+use crate::bulk::arrival::{Arrival, Progress, Stage, number_key};
 use crate::bulk::filling::Absorbed;
+use crate::bulk::receives::{Fit, Receive, Unbound};
 use crate::delivery::ack::expand;
-use crate::matching::EntryId;
 use crate::messages::Messages;
 use crate::wire::{DONE_MATCHED, DONE_OK, MessageHead};
 
 impl Messages {
     /// An entry matched: reserves the place of one message in it and unlinks it when it is used up.
     #[inline]
-    pub(crate) fn take_entry(&mut self, entry: EntryId, token: u32, total: u64) -> Fit {
-        let receive = &mut self.bulk.receives[token];
-        let offset = receive.offset;
-        let cap = if receive.header_only { 0 } else { total.min(receive.len - offset) };
-        receive.in_use_count += 1;
-        let list = receive.list;
-        if let Use::Many { .. } = receive.uses {
-            receive.offset += cap;
-        }
-        if receive.is_full() {
-            receive.entry = None;
+    pub(crate) fn take_entry(&mut self, token: u32, total: u64) -> Fit {
+        let (fit, full) = self.bulk.receives.bind(token, total);
+        if let Some(entry) = full {
             self.unpost(token, entry);
         }
-        Fit { receive: token, offset, cap, list }
+        fit
     }
 
     /// No byte of a message is missing any more. True: it is a chunk of a stream that had its turn.
@@ -65,7 +57,7 @@ impl Messages {
     ) {
         if let Stage::Orphaned(reason) = self.bulk.arrivals[slot].stage {
             let envelope = self.bulk.arrivals[slot].envelope();
-            self.bulk.receives[receive].in_use_count += 1;
+            self.bulk.receives.keep(receive);
             self.bulk.remove_arrival(slot);
             self.report_received(receive, envelope, 0, 0, Err(Failure::Gone(reason)));
             return;
@@ -74,19 +66,9 @@ impl Messages {
             self.match_overflow(now, slot, receive);
             return;
         }
-        let this = &mut self.bulk.receives[receive];
-        let offset = this.offset;
-        let cap = if this.header_only {
-            0
-        } else {
-            self.bulk.arrivals[slot].total.min(this.len - offset)
-        };
-        this.in_use_count += 1;
-        if let Use::Many { .. } = this.uses {
-            this.offset += cap;
-        }
-        let list = this.list;
-        self.fill_receive(now, slot, Fit { receive, offset, cap, list }, memory);
+        let total = self.bulk.arrivals[slot].total;
+        let (fit, _) = self.bulk.receives.bind(receive, total); // it is in no list
+        self.fill_receive(now, slot, fit, memory);
     }
 
     /// A plain arrival that just left the unexpected list goes to a receive that is being posted for one message: what
@@ -99,7 +81,7 @@ impl Messages {
         spec: &RecvSpec,
         memory: &mut impl Memory,
     ) -> ReqId {
-        let req = ReqId(self.bulk.receives.pass_key());
+        let req = self.bulk.receives.pass();
         self.bulk.uncharge(slot);
         let arrival = self.bulk.extract_arrival(slot);
         let placed_len = arrival.total.min(spec.len);
@@ -240,10 +222,9 @@ impl Messages {
         now: Instant,
         row: u32,
         head: &MessageHead,
-        entry: EntryId,
         receive: u32,
     ) {
-        let fit = self.take_entry(entry, receive, head.total);
+        let fit = self.take_entry(receive, head.total);
         let progress = Progress {
             receive: fit.receive,
             offset: fit.offset,
@@ -267,11 +248,10 @@ impl Messages {
         &mut self,
         now: Instant,
         slot: u32,
-        entry: EntryId,
         receive: u32,
         memory: &mut impl Memory,
     ) {
-        let fit = self.take_entry(entry, receive, self.bulk.arrivals[slot].total);
+        let fit = self.take_entry(receive, self.bulk.arrivals[slot].total);
         self.fill_receive(now, slot, fit, memory);
     }
 
@@ -332,10 +312,7 @@ impl Messages {
         placed_len: u64,
         result: Result<(), Failure>,
     ) {
-        let req = ReqId(self.bulk.receives.key(slot));
-        let receive = &mut self.bulk.receives[slot];
-        receive.in_use_count -= 1;
-        let user = receive.user;
+        let Unbound { req, user, is_over, .. } = self.bulk.receives.unbind(slot);
         self.bulk.peers.events.push_back(Event::Received {
             req,
             user,
@@ -344,20 +321,14 @@ impl Messages {
             placed_len,
             result,
         });
-        if receive.uses == Use::Once {
-            self.bulk.receives.remove(slot);
-        } else {
+        if !is_over {
             self.end_if_done(slot);
         }
     }
 
     /// An entry used many times ends when it is full and nothing arrives into it any more.
     pub(crate) fn end_if_done(&mut self, slot: u32) {
-        let receive = &self.bulk.receives[slot];
-        if receive.entry.is_none() && receive.in_use_count == 0 && receive.is_full() {
-            let req = ReqId(self.bulk.receives.key(slot));
-            let receive = self.bulk.receives.remove(slot);
-            let (user, source) = (receive.user, receive.source);
+        if let Some((req, Receive { user, source, .. })) = self.bulk.receives.take_if_done(slot) {
             self.bulk.peers.events.push_back(Event::Unlinked { req, user, source, failure: None });
         }
     }

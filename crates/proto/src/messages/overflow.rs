@@ -3,9 +3,10 @@
 //! PROTOCOL §9.2. To the matcher such a message is unexpected; its bytes need no memory of ours and are never copied: the
 //! receive that matches it is told where they lie.
 
-use crate::base::api::{Event, Use};
+use crate::base::api::Event;
 use crate::base::slab::NONE;
-use crate::base::types::{Instant, ReqId};
+use crate::base::types::Instant;
+use crate::bulk::receives::Unbound;
 use crate::messages::Messages;
 use crate::wire::{DONE_MATCHED, DONE_OK};
 
@@ -14,7 +15,7 @@ impl Messages {
     pub(crate) fn match_overflow(&mut self, now: Instant, slot: u32, receive: u32) {
         let index = self.bulk.arrivals[slot].progress;
         self.bulk.progress[index].claimant = receive;
-        self.bulk.receives[receive].in_use_count += 1;
+        self.bulk.receives.keep(receive);
         if self.bulk.progress[index].gaps.is_empty() {
             self.finish_overflow(now, slot);
         }
@@ -45,9 +46,8 @@ impl Messages {
         if wants_match {
             self.bulk.peers.notify_done(row, message, DONE_MATCHED, placed_len);
         }
-        let req = ReqId(self.bulk.receives.key(claimant));
         let overflow_user = self.bulk.receives[overflow].user;
-        let user = self.bulk.receives[claimant].user;
+        let Unbound { req, user, is_over, .. } = self.bulk.receives.unbind(claimant);
         self.bulk.peers.events.push_back(Event::Overflowed {
             req,
             user,
@@ -56,10 +56,7 @@ impl Messages {
             offset,
             placed_len,
         });
-        self.bulk.receives[claimant].in_use_count -= 1;
-        if self.bulk.receives[claimant].uses == Use::Once {
-            self.bulk.receives.remove(claimant);
-        } else {
+        if !is_over {
             self.end_if_done(claimant);
         }
         self.leave_overflow(overflow);
@@ -67,11 +64,8 @@ impl Messages {
 
     /// A message has left an overflow entry's memory.
     pub(crate) fn leave_overflow(&mut self, overflow: u32) {
-        self.bulk.receives[overflow].in_use_count -= 1;
-        if self.bulk.receives[overflow].uses == Use::Once {
-            let req = ReqId(self.bulk.receives.key(overflow));
-            let receive = self.bulk.receives.remove(overflow);
-            let (user, source) = (receive.user, receive.source);
+        let Unbound { req, user, source, is_over } = self.bulk.receives.unbind(overflow);
+        if is_over {
             self.bulk.peers.events.push_back(Event::Unlinked { req, user, source, failure: None });
         } else {
             self.end_if_done(overflow);

@@ -4,7 +4,7 @@
 
 use crate::base::api::{Claim, Envelope, Event, Failure, PostError, RecvSpec, Use};
 use crate::base::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space};
-use crate::bulk::arrival::{Receive, Stage};
+use crate::bulk::arrival::Stage;
 use crate::bulk::outgoing::{OPERATION_BIT, SEND_BIT};
 use crate::matching::EntryId;
 use crate::messages::Messages;
@@ -26,13 +26,12 @@ impl Messages {
             return self.post_recv_beside_held(now, &spec, memory);
         }
         self.note_directed(now, spec.criteria.source)?;
-        let slot = self.bulk.receives.next_slot();
-        let entry = self.matcher.post(spec.list, &spec.criteria, slot);
-        let key = self.bulk.receives.put(slot, Receive::new(&spec, Some(entry)));
+        let enter = |slot| self.matcher.post(spec.list, &spec.criteria, slot);
+        let req = self.bulk.receives.post(&spec, enter);
         if !self.refused.is_empty() {
             self.kick_queries(now);
         }
-        Ok(ReqId(key))
+        Ok(req)
     }
 
     #[inline]
@@ -79,27 +78,28 @@ impl Messages {
             self.matcher.release(held_id);
             return Ok(self.take_whole(now, arrival, spec, memory));
         }
-        let (slot, key) = self.bulk.receives.insert_keyed(Receive::new(spec, None));
+        let (slot, req) = self.bulk.receives.open(spec);
         if spec.uses == Use::Once {
             if let Some((_, arrival)) = found {
                 self.take_held(arrival);
                 self.match_arrival(now, arrival, slot, memory);
-                return Ok(ReqId(key));
+                return Ok(req);
             }
         } else {
             self.fill_from_held(now, slot, &spec.criteria, memory);
-            if self.bulk.receives.lookup(key).is_none_or(|slot| self.bulk.receives[slot].is_full())
-            {
-                return Ok(ReqId(key));
+            let left = self.bulk.receives.find(req);
+            if left.is_none_or(|slot| self.bulk.receives[slot].is_full()) {
+                return Ok(req);
             }
         }
-        self.bulk.receives[slot].entry = Some(self.matcher.post(spec.list, &spec.criteria, slot));
+        let entry = self.matcher.post(spec.list, &spec.criteria, slot);
+        self.bulk.receives.on_listed(slot, entry);
         let is_known = self.note_directed(now, spec.criteria.source);
         debug_assert!(is_known.is_ok(), "nobody is forgotten in a post");
         if !self.refused.is_empty() {
             self.kick_queries(now);
         }
-        Ok(ReqId(key))
+        Ok(req)
     }
 
     /// An entry used many times takes what is already here before it is posted.
@@ -111,13 +111,13 @@ impl Messages {
         memory: &mut impl Memory,
     ) {
         // While it fills it must not end: it counts as posted until the caller decides.
-        self.bulk.receives[slot].in_use_count += 1;
+        self.bulk.receives.keep(slot);
         while !self.bulk.receives[slot].is_full() {
             let Some((_, arrival)) = self.matcher.search(criteria) else { break };
             self.take_held(arrival);
             self.match_arrival(now, arrival, slot, memory);
         }
-        self.bulk.receives[slot].in_use_count -= 1;
+        self.bulk.receives.unbind(slot);
         self.end_if_done(slot);
     }
 
@@ -150,13 +150,8 @@ impl Messages {
         memory: &mut impl Memory,
     ) -> Result<ReqId, PostError> {
         let arrival = self.claimed(claim)?;
-        let slot = self.bulk.receives.insert(Receive::for_claim(
-            &self.bulk.arrivals[arrival],
-            buf,
-            len,
-            user,
-        ));
-        let req = ReqId(self.bulk.receives.key(slot));
+        let claimed = &self.bulk.arrivals[arrival];
+        let (slot, req) = self.bulk.receives.open_for_claim(claimed, buf, len, user);
         self.match_arrival(now, arrival, slot, memory);
         Ok(req)
     }
@@ -182,7 +177,7 @@ impl Messages {
         let is_waiting = |&slot: &u32| {
             self.bulk.receives[slot].is_once() && self.bulk.receives[slot].entry.is_some()
         };
-        let Some(slot) = self.bulk.receives.lookup(req.0).filter(is_waiting) else { return false };
+        let Some(slot) = self.bulk.receives.find(req).filter(is_waiting) else { return false };
         self.cancel_receive(now, slot, Failure::Cancelled);
         true
     }
@@ -192,9 +187,8 @@ impl Messages {
             return false;
         }
         let is_many = |&slot: &u32| !self.bulk.receives[slot].is_once();
-        let Some(slot) = self.bulk.receives.lookup(req.0).filter(is_many) else { return false };
-        self.bulk.receives[slot].uses = Use::Many { free_len_min: u64::MAX };
-        if let Some(entry) = self.bulk.receives[slot].entry.take() {
+        let Some(slot) = self.bulk.receives.find(req).filter(is_many) else { return false };
+        if let Some(entry) = self.bulk.receives.fill_up(slot) {
             self.unpost(slot, entry);
         }
         self.end_if_done(slot);
@@ -203,12 +197,11 @@ impl Messages {
 
     /// Ends a receive before its message is whole.
     pub(crate) fn cancel_receive(&mut self, now: Instant, slot: u32, failure: Failure) {
-        if let Some(entry) = self.bulk.receives[slot].entry.take() {
+        if let Some(entry) = self.bulk.receives.leave(slot) {
             self.unpost(slot, entry);
         }
         let swallowed = self.abandon_arrivals_of(now, slot);
-        let req = ReqId(self.bulk.receives.key(slot));
-        let receive = self.bulk.receives.remove(slot);
+        let (req, receive) = self.bulk.receives.take(slot);
         let user = receive.user;
         self.bulk.peers.events.push_back(match swallowed {
             // Bound already: the message is spent, and the application may want to know which.

@@ -1,8 +1,7 @@
 //! A message that is as simple as can be goes to a receive that is as simple as can be.
 
 use crate::base::ring::Ring;
-use crate::base::slab::Slab;
-use crate::bulk::arrival::Receive;
+use crate::bulk::receives::{Receive, Receives};
 use crate::matching::Matcher;
 use crate::peers::rows::Row;
 use crate::wire::EagerWords;
@@ -41,7 +40,7 @@ impl From<Received> for Event {
 /// What it takes to hand a message to its receive.
 pub(crate) struct Takers<'a> {
     pub(crate) matcher: &'a mut Matcher,
-    pub(crate) receives: &'a mut Slab<Receive>,
+    pub(crate) receives: &'a mut Receives,
     pub(crate) events: &'a mut Ring<Event>,
 }
 
@@ -75,7 +74,7 @@ impl Takers<'_> {
             return Err(Miss::Other);
         }
         let token = self.receive_for(this, head.message(), (head.space(), head.tag()))?;
-        let (key, receive) = self.receives.remove_keyed(token);
+        let (req, receive) = self.receives.take(token);
         let placed_len = receive.len.min(len as u64);
         let envelope = Envelope {
             source: this.peer,
@@ -84,7 +83,7 @@ impl Takers<'_> {
             immediate: head.immediate(),
             len: len as u64,
         };
-        Ok((end(this, (ReqId(key), &receive), envelope, placed_len), receive.buf))
+        Ok((end(this, (req, &receive), envelope, placed_len), receive.buf))
     }
 
     /// Hands an announced message to its receive; all of it that has room there lies there already.
@@ -97,9 +96,9 @@ impl Takers<'_> {
         envelope: Envelope,
     ) -> Result<Received, Miss> {
         let token = self.receive_for(this, message, wanted)?;
-        let (key, receive) = self.receives.remove_keyed(token);
+        let (req, receive) = self.receives.take(token);
         let placed_len = receive.len.min(envelope.len);
-        Ok(end(this, (ReqId(key), &receive), envelope, placed_len))
+        Ok(end(this, (req, &receive), envelope, placed_len))
     }
 
     /// The receive that takes the message with this number, if that is whole and its turn is now. It is not posted any more.
@@ -160,7 +159,7 @@ fn end(
 #[inline(never)]
 pub(crate) fn find(
     matcher: &mut Matcher,
-    receives: &Slab<Receive>,
+    receives: &Receives,
     (space, tag): (Space, Tag),
     source: PeerId,
 ) -> Result<u32, Miss> {

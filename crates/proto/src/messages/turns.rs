@@ -156,7 +156,7 @@ impl Messages {
                 let (space, tag) = (self.bulk.arrivals[slot].space, self.bulk.arrivals[slot].tag);
                 if self.would_take(query.entry, space, tag, row) {
                     self.bulk.peers.counters.queries_found += 1;
-                    self.match_early(now, slot, query.entry, receive, memory);
+                    self.match_early(now, slot, receive, memory);
                     self.kick_queries(now);
                 }
             }
@@ -192,7 +192,7 @@ impl Messages {
             ahead: 0,
         };
         self.bulk.peers.counters.queries_found += 1;
-        self.start_pulled(now, row, &head, query.entry, receive);
+        self.start_pulled(now, row, &head, receive);
         self.kick_queries(now);
     }
 
