@@ -18,6 +18,7 @@ use hashbrown::HashMap;
 
 pub(crate) mod ahead;
 pub(crate) mod arrival;
+pub(crate) mod bound;
 pub(crate) mod copied;
 pub(crate) mod fetch;
 pub(crate) mod filling;
@@ -25,6 +26,7 @@ pub(crate) mod fragments;
 pub(crate) mod framed;
 pub(crate) mod grants;
 pub(crate) mod held;
+pub(crate) mod holding;
 pub(crate) mod landing;
 pub(crate) mod large;
 pub(crate) mod lone;
@@ -48,10 +50,10 @@ pub(crate) struct Bulk {
     sends_by_number: HashMap<u64, u32, Seeded>,
     copied: BytePool,
     pub(crate) receives: Receives,
-    pub(crate) arrivals: Slab<Arrival>,
-    pub(crate) progress: Slab<Progress>,
+    arrivals: Slab<Arrival>,
+    progress: Slab<Progress>,
     /// Messages under way by row and number: those before their turn, incomplete, or large.
-    pub(crate) by_number: HashMap<u64, u32, Seeded>,
+    by_number: HashMap<u64, u32, Seeded>,
     pub(crate) held: Held,
     grants: Budgets,
     /// Arrivals that are granted, for the repeat of lost grants.
@@ -61,7 +63,7 @@ pub(crate) struct Bulk {
     /// Matched messages that are to be fetched: slot and serial.
     fetches: VecDeque<(u32, u32)>,
     /// What the announcement at hand says of where its message is.
-    pub(crate) told: Option<Whereabouts>,
+    told: Option<Whereabouts>,
     regrant_at: Instant,
     /// For each link: where data came last.
     cursors: Box<[Cursor]>,

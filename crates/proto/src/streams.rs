@@ -491,17 +491,12 @@ impl Streams {
         if head.class == Class::Fragment {
             let body = bodies.next().unwrap_or_default();
             let arrival =
-                messages.hold(now, row, head, body, Stage::Streamed).expect("there is room");
-            if messages.bulk.arrivals[arrival].progress != NONE {
-                messages.bulk.map(arrival);
-            }
+                messages.bulk.hold(now, row, head, body, Stage::Streamed).expect("there is room");
             self.push_arrival(messages, slot, arrival, cost);
         } else if (taken_len as u64) < head.total {
             let held_len = head.total as usize - taken_len;
-            let hold = messages.bulk.held.try_reserve(held_len).expect("there is room");
-            copy_behind(taken_len, bodies, messages.bulk.held.bytes_mut(hold));
-            messages.bulk.peers.counters.stream_bytes_held += held_len as u64;
-            messages.bulk.held.charge(&mut messages.bulk.peers.counters);
+            let hold = messages.bulk.hold_rest(held_len, taken_len, bodies);
+            let hold = hold.expect("there is room");
             let (arrival, arrival_serial, from, cost) = (NONE, 0, 0, cost as u32);
             let chunk = Chunk { hold, arrival, arrival_serial, from, cost, next: NONE };
             self.push(slot, chunk);
@@ -516,9 +511,9 @@ impl Streams {
 
     /// A chunk that came before its turn: now it is its turn.
     pub(crate) fn on_chunk_turn(&mut self, messages: &mut Messages, now: Instant, arrival: u32) {
-        let this = &mut messages.bulk.arrivals[arrival];
+        let this = messages.bulk.arrival(arrival);
         let (row, cost, tag) = (this.row, chunk_cost(this.total), ChunkTag::decode(this.tag));
-        this.stage = Stage::Streamed;
+        messages.bulk.await_reader(arrival);
         let known = self.find(row, tag.number);
         let slot = match known {
             Some(slot) if !tag.is_begin && !self.inbound[slot].is_closed => slot,
@@ -532,9 +527,6 @@ impl Streams {
                 return;
             }
         };
-        if messages.bulk.arrivals[arrival].progress == NONE {
-            messages.bulk.unmap(arrival);
-        }
         self.push_arrival(messages, slot, arrival, cost);
         if let Some(finish) = finish_of(tag) {
             self.finish(slot, finish);
@@ -543,9 +535,8 @@ impl Streams {
 
     /// A chunk that is an arrival, whole or not, takes its place in its stream.
     fn push_arrival(&mut self, messages: &mut Messages, slot: u32, arrival: u32, cost: u64) {
-        let arrival_serial = messages.bulk.arrivals.serial(arrival);
-        // Chunks have no immediate: there the arrival remembers whose it is.
-        messages.bulk.arrivals[arrival].immediate = self.inbound.key(slot);
+        let arrival_serial = messages.bulk.arrival_serial(arrival);
+        messages.bulk.name_stream(arrival, self.inbound.key(slot));
         let (hold, from, cost) = (NONE, 0, cost as u32);
         self.push(slot, Chunk { hold, arrival, arrival_serial, from, cost, next: NONE });
     }
@@ -553,7 +544,7 @@ impl Streams {
     /// The last fragment of a chunk came.
     pub(crate) fn on_chunk_whole(&mut self, messages: &mut Messages, arrival: u32) {
         // Which stream it belongs to was noted when it had its turn.
-        if let Some(slot) = self.inbound.lookup(messages.bulk.arrivals[arrival].immediate) {
+        if let Some(slot) = self.inbound.lookup(messages.bulk.arrival(arrival).immediate) {
             self.make_ready(slot);
         }
     }
@@ -618,17 +609,6 @@ impl Streams {
 
     pub(crate) fn stream_counts(&self) -> (u32, u32) {
         (self.inbound.len(), self.chunks.len())
-    }
-}
-
-/// Copies pieces that lie apart to one place, without so many bytes of the first.
-fn copy_behind<'a>(mut skip_len: usize, pieces: impl Iterator<Item = &'a [u8]>, mut to: &mut [u8]) {
-    for piece in pieces {
-        let (skipped, piece) = piece.split_at(skip_len.min(piece.len()));
-        skip_len -= skipped.len();
-        let (here, behind) = to.split_at_mut(piece.len());
-        here.copy_from_slice(piece);
-        to = behind;
     }
 }
 

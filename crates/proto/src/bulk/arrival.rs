@@ -13,6 +13,7 @@ use crate::base::api::{Envelope, GoneReason};
 use crate::base::gaps::GapSet;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, PeerId, Space, Tag};
+use crate::bulk::receives::Fit;
 use crate::matching::HeldId;
 use crate::wire::Whereabouts;
 use crate::wire::{Class, Lane, MessageHead};
@@ -123,6 +124,12 @@ impl Arrival {
             && !(self.in_overflow || self.is_large)
     }
 
+    /// Bytes of it may be missing.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.progress != NONE && self.stage != Stage::Lapsed
+    }
+
     pub(crate) fn envelope(&self) -> Envelope {
         Envelope {
             source: self.source,
@@ -160,6 +167,12 @@ impl Progress {
     /// Where the first byte is missing that is wanted; the end of what is wanted if none is.
     pub(crate) fn first_wanted(&self) -> u64 {
         self.gaps.first_gap().map_or(self.cap, |gap| gap.0)
+    }
+
+    /// Of a message whose first record comes after its receive was found.
+    pub(crate) fn bound(fit: &Fit, now: Instant) -> Self {
+        let &Fit { receive, offset, cap, .. } = fit;
+        Self { receive, offset, cap, ..Self::held(GapSet::whole(cap), cap, now) }
     }
 
     pub(crate) fn held(gaps: GapSet, cap: u64, now: Instant) -> Self {

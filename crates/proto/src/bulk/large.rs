@@ -221,6 +221,12 @@ impl Bulk {
         self.arrivals[slot].takes_data().then_some(slot)
     }
 
+    /// What a grant is for, if that is still under way.
+    pub(crate) fn granted(&self, slot: u32, serial: u32) -> Option<(Lane, u32)> {
+        let is_awaited = self.arrivals.holds(slot, serial) && self.arrivals[slot].progress != NONE;
+        is_awaited.then(|| (self.arrivals[slot].lane, self.arrivals[slot].message))
+    }
+
     /// A grant was lost: what is still missing of it is granted again.
     pub(crate) fn on_grant_lost(&mut self, slot: u32, serial: u32, offset: u64, len: u32) {
         if !self.arrivals.holds(slot, serial)

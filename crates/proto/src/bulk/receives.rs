@@ -8,7 +8,6 @@ use core::ops::Index;
 use crate::base::api::{List, RecvSpec, Use};
 use crate::base::slab::Slab;
 use crate::base::types::{BufId, PeerId, ReqId};
-use crate::bulk::arrival::Arrival;
 use crate::matching::EntryId;
 
 /// A posted receive.
@@ -53,9 +52,9 @@ impl Receive {
         }
     }
 
-    fn for_claim(arrival: &Arrival, buf: BufId, len: u64, user: u64) -> Self {
+    fn for_claim(source: PeerId, buf: BufId, len: u64, user: u64) -> Self {
         Self {
-            source: Some(arrival.source),
+            source: Some(source),
             buf,
             len,
             offset: 0,
@@ -154,15 +153,15 @@ impl Receives {
         self.table[slot].entry = Some(entry);
     }
 
-    /// A receive for a message that was claimed.
+    /// A receive for a message of this peer that was claimed.
     pub(crate) fn open_for_claim(
         &mut self,
-        claimed: &Arrival,
+        source: PeerId,
         buf: BufId,
         len: u64,
         user: u64,
     ) -> (u32, ReqId) {
-        let receive = Receive::for_claim(claimed, buf, len, user);
+        let receive = Receive::for_claim(source, buf, len, user);
         let (slot, key) = self.table.insert_keyed(receive);
         (slot, ReqId(key))
     }

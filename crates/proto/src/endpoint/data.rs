@@ -95,7 +95,7 @@ impl Endpoint {
     /// No byte of an arrival is missing any more: whoever it belongs to hears of it.
     #[inline]
     pub(crate) fn on_whole(&mut self, now: Instant, slot: u32) {
-        if self.bulk().arrivals[slot].lane != Lane::Message {
+        if self.bulk().arrival(slot).lane != Lane::Message {
             self.onesided.finish_transfer(&mut self.messages.bulk, slot);
         } else if self.messages.on_whole_arrival(now, slot) {
             self.streams.on_chunk_whole(&mut self.messages, slot);

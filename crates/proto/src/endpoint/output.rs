@@ -218,13 +218,8 @@ impl Endpoint {
     ) -> Option<Content> {
         match content {
             Content::Grant { slot, serial, offset, len } => {
-                if !self.bulk().arrivals.holds(slot, serial)
-                    || self.bulk().arrivals[slot].progress == NONE
-                {
-                    return None;
-                }
-                let arrival = &self.bulk().arrivals[slot];
-                frame.writer.grant(arrival.lane, arrival.message, offset, u64::from(len));
+                let (lane, message) = self.bulk().granted(slot, serial)?;
+                frame.writer.grant(lane, message, offset, u64::from(len));
             }
             Content::Done { message, status, placed_len } => {
                 frame.writer.done(message, status, placed_len);
@@ -249,7 +244,7 @@ impl Endpoint {
             Content::StreamCredit => {
                 frame.writer.stream_credit(self.streams.tell_stream_limit(&mut self.messages, row)?)
             }
-            Content::Goodbye => frame.writer.goodbye(self.messages.accepted_below(row) as u32),
+            Content::Goodbye => frame.writer.goodbye(self.bulk().accepted_below(row) as u32),
             _ => return None,
         }
         Some(content)

@@ -114,7 +114,8 @@ impl Endpoint {
                 self.bulk().held.has_room_for(head.total as usize).then_some(Taker::Stream)
             }
             Err(Miss::Unexpected) if self.bulk().held.has_envelope() => {
-                let slot = self.messages.hold_whole(row, head, bodies.iter(), Stage::Unexpected)?;
+                let slot =
+                    self.bulk_mut().hold_whole(row, head, bodies.iter(), Stage::Unexpected)?;
                 self.messages.list_unexpected(slot);
                 Some(Taker::Later)
             }

@@ -5,7 +5,8 @@
 use crate::base::api::{Envelope, Failure, GoneReason, Verdict};
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Space, Tag};
-use crate::bulk::arrival::{Arrival, Stage, number_key};
+use crate::bulk::arrival::Stage;
+use crate::bulk::bound::Bound;
 use crate::delivery::ack::expand;
 use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, MessageHead};
@@ -21,21 +22,13 @@ impl Messages {
         if self.bulk.receives[receive].in_use_count == 0 {
             return swallowed;
         }
-        loop {
-            let found = self.bulk.arrivals.iter().find_map(|(slot, arrival)| {
-                let progress =
-                    (arrival.progress != NONE).then(|| &self.bulk.progress[arrival.progress])?;
-                (progress.receive == receive || progress.claimant == receive)
-                    .then_some((slot, progress.claimant))
-            });
-            let Some((slot, claimant)) = found else { break };
-            swallowed = Some(self.bulk.arrivals[slot].envelope());
+        while let Some(slot) = self.bulk.first_bound_to(receive) {
+            swallowed = Some(self.bulk.arrival(slot).envelope());
+            let Bound { receive: overflow, claimant, .. } = self.bulk.bound_of(slot);
             if claimant == receive {
                 // Bound, though its bytes go to an overflow entry: spent all the same. (Back in the list it would
                 // stand behind younger ones.)
-                let index = self.bulk.arrivals[slot].progress;
-                let overflow = self.bulk.progress[index].receive;
-                self.bulk.progress[index].claimant = NONE;
+                self.bulk.unclaim_overflow(slot);
                 self.abandon_arrival(now, slot, DONE_CANCELLED);
                 self.leave_overflow(overflow);
             } else {
@@ -47,13 +40,10 @@ impl Messages {
 
     /// Gives a message up, with none of its bytes taken, and tells its sender, if that one waits to hear.
     pub(crate) fn abandon_arrival(&mut self, now: Instant, slot: u32, status: u8) {
-        let arrival = &self.bulk.arrivals[slot];
+        let arrival = self.bulk.arrival(slot);
         let (row, message) = (arrival.row, arrival.message);
         let tell = arrival.is_large || arrival.wants_match;
-        let claimant = match arrival.progress {
-            NONE => NONE,
-            index => self.bulk.progress[index].claimant,
-        };
+        let claimant = self.bulk.bound_of(slot).claimant;
         let envelope = arrival.envelope();
         self.end_arrival(now, slot);
         if claimant != NONE {
@@ -66,23 +56,23 @@ impl Messages {
 
     /// The application discards a claimed message. For the sender it counts as received, with no byte taken.
     pub(crate) fn forget_claimed(&mut self, now: Instant, slot: u32) {
-        if let Stage::Orphaned(_) = self.bulk.arrivals[slot].stage {
+        if let Stage::Orphaned(_) = self.bulk.arrival(slot).stage {
             self.bulk.remove_arrival(slot);
             return;
         }
-        let status = if self.bulk.arrivals[slot].is_large { DONE_OK } else { DONE_MATCHED };
+        let status = if self.bulk.arrival(slot).is_large { DONE_OK } else { DONE_MATCHED };
         self.abandon_arrival(now, slot, status);
     }
 
     /// The sender cancelled message `message` (PROTOCOL §7.8). If that is accepted, others may have their turn.
     pub(crate) fn on_cancel(&mut self, now: Instant, row: u32, message: u32) -> Verdict {
         let number = expand(message, self.bulk.peers.rows[row].numbers.next_in);
-        match self.bulk.by_number.get(&number_key(row, message)).copied() {
+        match self.bulk.arrival_of(row, message) {
             Some(slot) => self.cancel_arrival(now, slot, Failure::CancelledByPeer),
             None if number < self.bulk.peers.rows[row].numbers.next_in => {}
             // Numbers alone are held beside the budgets, so that a cancel is never the one thing everybody waits for;
             // but not without end.
-            None if u64::from(self.bulk.arrivals.len()) >= self.number_count_max() => {
+            None if u64::from(self.bulk.arrival_count()) >= self.number_count_max() => {
                 return Verdict::Refused;
             }
             None => {
@@ -99,24 +89,21 @@ impl Messages {
                     len: 0,
                     ahead: 0,
                 };
-                let source = self.bulk.peers.rows[row].peer;
-                let slot = self.bulk.insert_arrival(Arrival::new(source, &head, Stage::Lapsed));
-                self.bulk.map(slot);
+                self.bulk.keep_number(row, &head);
             }
         }
         Verdict::Accepted
     }
 
     pub(crate) fn cancel_arrival(&mut self, now: Instant, slot: u32, failure: Failure) {
-        let arrival = &self.bulk.arrivals[slot];
+        let arrival = self.bulk.arrival(slot);
         match arrival.stage {
             Stage::Lapsed | Stage::Orphaned(_) => {}
             // Whole and held: it was accepted before the cancel, and stays.
             Stage::Early | Stage::Unexpected | Stage::Claimed | Stage::Streamed
                 if arrival.progress == NONE => {}
-            Stage::Unexpected
-                if arrival.in_overflow && self.bulk.progress[arrival.progress].gaps.is_empty() => {}
-            Stage::Claimed => self.bulk.arrivals[slot].stage = Stage::Orphaned(GoneReason::Reset),
+            Stage::Unexpected if arrival.in_overflow && self.bulk.is_whole(slot) => {}
+            Stage::Claimed => self.bulk.orphan(slot, GoneReason::Reset),
             Stage::Early | Stage::Unexpected | Stage::Arriving | Stage::Streamed => {
                 self.fail_arrival(now, slot, failure)
             }
@@ -131,18 +118,11 @@ impl Messages {
 
     /// Ends an incomplete arrival; a receive it was bound to ends with `failure`.
     pub(crate) fn fail_arrival(&mut self, now: Instant, slot: u32, failure: Failure) {
-        let arrival = &self.bulk.arrivals[slot];
+        let arrival = self.bulk.arrival(slot);
         let envelope = arrival.envelope();
-        let bound = match arrival.progress {
-            NONE => (NONE, NONE, 0),
-            index => {
-                let progress = &self.bulk.progress[index];
-                (progress.receive, progress.claimant, progress.offset)
-            }
-        };
         let in_overflow = arrival.in_overflow;
+        let Bound { receive, claimant, offset, .. } = self.bulk.bound_of(slot);
         self.end_arrival(now, slot);
-        let (receive, claimant, offset) = bound;
         if claimant != NONE {
             self.report_received(claimant, envelope, 0, 0, Err(failure));
         }

@@ -5,11 +5,9 @@
 //! Everything else becomes an `Arrival` and is held, refused, or filled into its receive (`fill`).
 
 use crate::base::api::{Envelope, List, Verdict};
-use crate::base::gaps::GapSet;
 use crate::base::sabotage::Sabotage;
-use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Space};
-use crate::bulk::arrival::{Arrival, Progress, Stage, held_len, number_key};
+use crate::bulk::arrival::{Stage, held_len};
 use crate::bulk::filling::Absorbed;
 use crate::delivery::ack::expand;
 use crate::delivery::path::Path;
@@ -50,9 +48,7 @@ impl Messages {
         if number >= this.numbers.refused_from && !self.bulk.held.takes_all() {
             return Taken::Refused; // the refusal is content of its own and is repeated by itself
         }
-        if this.arrival_count > 0
-            && let Some(&slot) = self.bulk.by_number.get(&number_key(row, head.message))
-        {
+        if let Some(slot) = self.bulk.arrival_of(row, head.message) {
             return self.on_known(now, slot, head, body, memory);
         }
         if number < self.bulk.peers.rows[row].numbers.next_in && !self.takes_again(row) {
@@ -137,12 +133,12 @@ impl Messages {
     ) -> Option<u32> {
         loop {
             let message_in = self.bulk.peers.rows[row].numbers.next_in;
-            let Some(&slot) = self.bulk.by_number.get(&number_key(row, message_in as u32)) else {
+            let Some(slot) = self.bulk.arrival_of(row, message_in as u32) else {
                 break;
             };
             self.count_turn(row);
-            match self.bulk.arrivals[slot].stage {
-                Stage::Early if self.bulk.arrivals[slot].space == Space::STREAMS => {
+            match self.bulk.arrival(slot).stage {
+                Stage::Early if self.bulk.arrival(slot).space == Space::STREAMS => {
                     return Some(slot);
                 }
                 Stage::Early => self.on_turn(now, slot, memory),
@@ -165,18 +161,15 @@ impl Messages {
 
     /// A message that came early: its turn is now.
     pub(crate) fn on_turn(&mut self, now: Instant, slot: u32, memory: &mut impl Memory) {
-        let arrival = &self.bulk.arrivals[slot];
+        let arrival = self.bulk.arrival(slot);
         match self.matcher.find_in(List::Priority, arrival.space, arrival.tag, arrival.source) {
             Some((_, token)) => {
-                let fit = self.take_entry(token, self.bulk.arrivals[slot].total);
+                let fit = self.take_entry(token, self.bulk.arrival(slot).total);
                 self.fill_receive(now, slot, fit, memory);
             }
             None => {
-                self.bulk.arrivals[slot].stage = Stage::Unexpected;
                 self.list_unexpected(slot);
-                if self.bulk.arrivals[slot].progress == NONE {
-                    self.bulk.unmap(slot);
-                }
+                self.bulk.await_receive(slot);
             }
         }
     }
@@ -196,15 +189,12 @@ impl Messages {
         if head.space == Space::STREAMS {
             return Taken::Chunk;
         }
-        let Some(slot) = self.hold(now, row, head, body, Stage::Unexpected) else {
+        let Some(slot) = self.bulk.hold(now, row, head, body, Stage::Unexpected) else {
             self.refuse(now, row, number, held_len(head));
             return Taken::Refused;
         };
         self.bulk.peers.counters.messages_unexpected += 1;
         self.list_unexpected(slot);
-        if self.bulk.arrivals[slot].progress != NONE {
-            self.bulk.map(slot);
-        }
         self.count_turn(row);
         Taken::InTurn
     }
@@ -235,13 +225,11 @@ impl Messages {
         // Nobody can ask for a chunk out of its turn: those ahead of it leave it room.
         let may_hold =
             head.space != Space::STREAMS || self.bulk.held.has_room_ahead(head.total as usize);
-        let held = if may_hold { self.hold(now, row, head, body, Stage::Early) } else { None };
-        let Some(slot) = held else {
+        if !may_hold || self.bulk.hold(now, row, head, body, Stage::Early).is_none() {
             self.refuse(now, row, number, held_len(head));
             return Verdict::Refused;
-        };
+        }
         self.bulk.peers.counters.messages_early += 1;
-        self.bulk.map(slot);
         Verdict::Accepted
     }
 
@@ -254,9 +242,7 @@ impl Messages {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Taken {
-        if self.bulk.arrivals[slot].progress == NONE
-            || self.bulk.arrivals[slot].stage == Stage::Lapsed
-        {
+        if !self.bulk.arrival(slot).is_awaited() {
             self.bulk.peers.counters.messages_duplicate += 1;
             return Taken::Accepted;
         }
@@ -267,105 +253,16 @@ impl Messages {
         }
     }
 
-    /// Makes an arrival for a message without a receive, within the budgets; `None` if there is no room.
-    #[inline(always)]
-    pub(crate) fn hold(
-        &mut self,
-        now: Instant,
-        row: u32,
-        head: &MessageHead,
-        body: &[u8],
-        stage: Stage,
-    ) -> Option<u32> {
-        if !self.bulk.held.has_envelope() {
-            None
-        } else if head.class == Class::Eager {
-            self.hold_whole(row, head, core::iter::once(body), stage)
-        } else {
-            self.hold_part(now, row, head, body, stage)
-        }
-    }
-
-    /// Makes an arrival for a part of a message or for an announcement, when there is an envelope for it.
-    #[inline(never)]
-    fn hold_part(
-        &mut self,
-        now: Instant,
-        row: u32,
-        head: &MessageHead,
-        body: &[u8],
-        stage: Stage,
-    ) -> Option<u32> {
-        let mut arrival = Arrival::new(self.bulk.peers.rows[row].peer, head, stage);
-        // A large message is announced even if its first bytes find no room (PROTOCOL §8.1).
-        let hold_len =
-            if arrival.is_large { body.len() } else { usize::try_from(head.total).ok()? };
-        match self.bulk.held.try_reserve(hold_len) {
-            Some(hold) => {
-                let at = head.offset as usize;
-                self.bulk.held.bytes_mut(hold)[at..at + body.len()].copy_from_slice(body);
-                arrival.hold = hold;
-            }
-            None if arrival.is_large => {}
-            None => return None,
-        }
-        let mut gaps = GapSet::whole(head.total);
-        if arrival.hold != NONE {
-            let start = u64::from(head.offset);
-            gaps.fill(start, start + body.len() as u64, &mut |_, _| ());
-        }
-        if !gaps.is_empty() || arrival.is_large {
-            let ahead_to = self.bulk.taken_ahead(row, head);
-            let told = self.bulk.told.take();
-            let progress = Progress { ahead_to, told, ..Progress::held(gaps, head.total, now) };
-            arrival.progress = self.bulk.progress.insert(progress);
-        }
-        self.charge(&mut arrival);
-        if arrival.is_large {
-            self.bulk.peers.counters.rendezvous_in += 1;
-        }
-        Some(self.bulk.insert_arrival(arrival))
-    }
-
-    /// Makes an arrival for a message that came whole, in one piece or some, when there is an envelope for it.
-    #[inline(always)]
-    pub(crate) fn hold_whole<'a>(
-        &mut self,
-        row: u32,
-        head: &MessageHead,
-        bodies: impl Iterator<Item = &'a [u8]>,
-        stage: Stage,
-    ) -> Option<u32> {
-        let len = head.total as usize;
-        let hold = self.bulk.held.reserve(len)?;
-        let mut rest = self.bulk.held.bytes_mut(hold);
-        for body in bodies {
-            let (to, behind) = rest.split_at_mut(body.len());
-            to.copy_from_slice(body);
-            rest = behind;
-        }
-        let mut arrival =
-            Arrival { hold, ..Arrival::new(self.bulk.peers.rows[row].peer, head, stage) };
-        self.charge(&mut arrival);
-        Some(self.bulk.insert_arrival(arrival))
-    }
-
-    #[inline(always)]
-    fn charge(&mut self, arrival: &mut Arrival) {
-        arrival.charged = true;
-        self.bulk.held.charge(&mut self.bulk.peers.counters);
-    }
-
     #[inline(always)]
     pub(crate) fn list_unexpected(&mut self, slot: u32) {
-        let arrival = &self.bulk.arrivals[slot];
+        let arrival = self.bulk.arrival(slot);
         let held_id = self.matcher.hold(arrival.space, arrival.tag, arrival.source, slot);
-        self.bulk.arrivals[slot].held_id = Some(held_id);
+        self.bulk.on_listed(slot, held_id);
     }
 
     /// Takes an arrival out of the unexpected list.
     pub(crate) fn take_held(&mut self, slot: u32) {
-        if let Some(held_id) = self.bulk.arrivals[slot].held_id.take() {
+        if let Some(held_id) = self.bulk.unlist(slot) {
             self.matcher.release(held_id);
         }
     }
@@ -382,11 +279,10 @@ impl Messages {
         whereabouts: &[u8],
         memory: &mut impl Memory,
     ) -> Taken {
-        // Whoever makes the arrival takes it; of a copy of a known one nobody does.
-        self.bulk.told = whereabouts.try_into().ok();
+        self.bulk.hear_whereabouts(whereabouts);
         let head = MessageHead { class: Class::Rts, len: 0, ..*head };
         let verdict = self.take_message(now, row, &head, &[], memory);
-        self.bulk.told = None;
+        self.bulk.forget_whereabouts();
         verdict
     }
 }

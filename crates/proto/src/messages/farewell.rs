@@ -14,35 +14,13 @@ use alloc::vec::Vec;
 impl Messages {
     /// A closing endpoint holds nothing for nobody: refused peers may send, to hear the end.
     fn drop_held(&mut self, now: Instant) {
-        let held: Vec<u32> = self
-            .bulk
-            .arrivals
-            .iter()
-            .filter(|(_, arrival)| {
-                matches!(arrival.stage, Stage::Unexpected | Stage::Claimed)
-                    && arrival.progress == NONE
-            })
-            .map(|(slot, _)| slot)
-            .collect();
+        let held = self.bulk.arrivals_like(|arrival| {
+            matches!(arrival.stage, Stage::Unexpected | Stage::Claimed) && arrival.progress == NONE
+        });
         for slot in held {
             self.end_arrival(now, slot);
         }
         self.recall_rows(now);
-    }
-
-    /// What Goodbye tells: messages of the peer below this number were accepted (PROTOCOL §4.4).
-    pub(crate) fn accepted_below(&self, row: u32) -> u64 {
-        let message_in = self.bulk.peers.rows[row].numbers.next_in;
-        let incomplete = self.bulk.arrivals.iter().filter(|(_, arrival)| {
-            arrival.row == row
-                && !arrival.is_large
-                && arrival.progress != NONE
-                && !arrival.in_overflow
-        });
-        incomplete
-            .map(|(_, arrival)| expand(arrival.message, message_in))
-            .min()
-            .map_or(message_in, |first| first.min(message_in))
     }
 
     /// An association ends, and with it what was to be sent.
@@ -63,26 +41,22 @@ impl Messages {
         failure: Failure,
     ) {
         let message_in = self.bulk.peers.rows[row].numbers.next_in;
-        let mut under_way: Vec<(u64, u32)> = self
-            .bulk
-            .arrivals
-            .iter()
-            .filter(|(_, arrival)| arrival.row == row)
-            .map(|(slot, arrival)| (expand(arrival.message, message_in), slot))
-            .collect();
+        let of_row = self.bulk.arrivals_like(|arrival| arrival.row == row);
+        let number_of = |slot: u32| expand(self.bulk.arrival(slot).message, message_in);
+        let mut under_way: Vec<(u64, u32)> =
+            of_row.into_iter().map(|slot| (number_of(slot), slot)).collect();
         under_way.sort_unstable();
         for (_, slot) in under_way {
             self.bulk.unmap(slot);
-            let arrival = &self.bulk.arrivals[slot];
-            let whole = arrival.progress == NONE
-                || (arrival.in_overflow && self.bulk.progress[arrival.progress].gaps.is_empty());
+            let arrival = self.bulk.arrival(slot);
+            let whole =
+                arrival.progress == NONE || (arrival.in_overflow && self.bulk.is_whole(slot));
             match arrival.stage {
-                Stage::Early if whole => self.orphans.push_back(self.bulk.arrivals.key(slot)),
+                Stage::Early if whole => self.orphans.push_back(self.bulk.arrival_key(slot)),
                 Stage::Unexpected | Stage::Claimed | Stage::Streamed if whole => {}
                 Stage::Claimed => {
                     self.bulk.stop_grants(slot);
-                    self.bulk.arrivals[slot].stage =
-                        Stage::Orphaned(reason.unwrap_or(GoneReason::Reset));
+                    self.bulk.orphan(slot, reason.unwrap_or(GoneReason::Reset));
                 }
                 Stage::Lapsed => {
                     self.bulk.remove_arrival(slot);
@@ -94,10 +68,7 @@ impl Messages {
                     continue;
                 }
             }
-            if let Some(arrival) = self.bulk.arrivals.get_mut(slot) {
-                // Nobody is left to hear of it, and the next association counts anew.
-                (arrival.is_large, arrival.wants_match) = (false, false);
-            }
+            self.bulk.part_from_sender(slot);
         }
         if let Some(reason) = reason {
             self.fail_directed(now, row, Failure::Gone(reason));
@@ -108,11 +79,10 @@ impl Messages {
     pub(crate) fn deliver_orphans(&mut self, now: Instant, memory: &mut impl Memory) {
         while let Some(key) = self.orphans.pop_front() {
             // The row may have ended again before they were delivered: each is delivered once.
-            let waiting = |&slot: &u32| self.bulk.arrivals[slot].stage == Stage::Early;
-            if let Some(slot) = self.bulk.arrivals.lookup(key).filter(waiting) {
+            let waiting = |&slot: &u32| self.bulk.arrival(slot).stage == Stage::Early;
+            if let Some(slot) = self.bulk.find_arrival(key).filter(waiting) {
                 // A chunk behind a gap has no place: its stream broke where the gap is.
-                if self.bulk.peers.is_closing() || self.bulk.arrivals[slot].space == Space::STREAMS
-                {
+                if self.bulk.peers.is_closing() || self.bulk.arrival(slot).space == Space::STREAMS {
                     self.end_arrival(now, slot);
                 } else {
                     self.on_turn(now, slot, memory);
@@ -149,18 +119,12 @@ impl Messages {
         let posted: Vec<ReqId> = self.bulk.receives.all().map(|(req, _)| req).collect();
         self.cancel_receives(now, &posted, Failure::Closing);
         // Announced and not matched: nobody will.
-        let announced: Vec<u32> = self
-            .bulk
-            .arrivals
-            .iter()
-            .filter(|(_, arrival)| {
-                arrival.is_large
-                    && matches!(arrival.stage, Stage::Unexpected | Stage::Claimed | Stage::Early)
-            })
-            .map(|(slot, _)| slot)
-            .collect();
+        let announced = self.bulk.arrivals_like(|arrival| {
+            arrival.is_large
+                && matches!(arrival.stage, Stage::Unexpected | Stage::Claimed | Stage::Early)
+        });
         for slot in announced {
-            let (row, message) = (self.bulk.arrivals[slot].row, self.bulk.arrivals[slot].message);
+            let (row, message) = (self.bulk.arrival(slot).row, self.bulk.arrival(slot).message);
             self.end_arrival(now, slot);
             self.bulk.peers.notify_done(row, message, DONE_CANCELLED, 0);
         }
@@ -172,13 +136,7 @@ impl Messages {
     /// A peer is forgotten: receives that wait for it end, and what is held of it is dropped.
     pub(crate) fn forget_messages(&mut self, now: Instant, row: u32) {
         self.fail_directed(now, row, Failure::Gone(GoneReason::Forgotten));
-        let held: Vec<u32> = self
-            .bulk
-            .arrivals
-            .iter()
-            .filter(|(_, arrival)| arrival.row == row)
-            .map(|(slot, _)| slot)
-            .collect();
+        let held = self.bulk.arrivals_like(|arrival| arrival.row == row);
         for slot in held {
             self.take_held(slot);
             self.bulk.remove_arrival(slot);

@@ -6,6 +6,7 @@
 use crate::base::api::Event;
 use crate::base::slab::NONE;
 use crate::base::types::Instant;
+use crate::bulk::bound::Bound;
 use crate::bulk::receives::Unbound;
 use crate::messages::Messages;
 use crate::wire::{DONE_MATCHED, DONE_OK};
@@ -13,35 +14,31 @@ use crate::wire::{DONE_MATCHED, DONE_OK};
 impl Messages {
     /// A priority receive matched a message in an overflow entry.
     pub(crate) fn match_overflow(&mut self, now: Instant, slot: u32, receive: u32) {
-        let index = self.bulk.arrivals[slot].progress;
-        self.bulk.progress[index].claimant = receive;
         self.bulk.receives.keep(receive);
-        if self.bulk.progress[index].gaps.is_empty() {
+        if self.bulk.claim_overflow(slot, receive) {
             self.finish_overflow(now, slot);
         }
     }
 
     pub(crate) fn on_overflow_whole(&mut self, now: Instant, slot: u32) {
-        let arrival = &self.bulk.arrivals[slot];
-        if arrival.is_large {
-            let (row, message) = (arrival.row, arrival.message);
-            let placed_len = self.bulk.progress[arrival.progress].cap;
-            self.bulk.stop_grants(slot);
+        let arrival = self.bulk.arrival(slot);
+        let (row, message, is_large) = (arrival.row, arrival.message, arrival.is_large);
+        let Bound { claimant, cap: placed_len, .. } = self.bulk.bound_of(slot);
+        if is_large {
+            self.bulk.end_large_overflow(slot);
             self.bulk.peers.notify_done(row, message, DONE_OK, placed_len);
-            self.bulk.arrivals[slot].is_large = false;
         }
-        if self.bulk.progress[self.bulk.arrivals[slot].progress].claimant != NONE {
+        if claimant != NONE {
             self.finish_overflow(now, slot);
         }
     }
 
     pub(crate) fn finish_overflow(&mut self, now: Instant, slot: u32) {
-        let arrival = &self.bulk.arrivals[slot];
+        let arrival = self.bulk.arrival(slot);
         let (row, message, envelope, wants_match) =
             (arrival.row, arrival.message, arrival.envelope(), arrival.wants_match);
-        let progress = &self.bulk.progress[arrival.progress];
-        let (overflow, claimant, offset, placed_len) =
-            (progress.receive, progress.claimant, progress.offset, progress.cap);
+        let Bound { receive: overflow, claimant, offset, cap: placed_len } =
+            self.bulk.bound_of(slot);
         self.end_arrival(now, slot);
         if wants_match {
             self.bulk.peers.notify_done(row, message, DONE_MATCHED, placed_len);

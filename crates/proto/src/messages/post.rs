@@ -4,7 +4,6 @@
 
 use crate::base::api::{Claim, Envelope, Event, Failure, PostError, RecvSpec, Use};
 use crate::base::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space};
-use crate::bulk::arrival::Stage;
 use crate::bulk::outgoing::{OPERATION_BIT, SEND_BIT};
 use crate::matching::EntryId;
 use crate::messages::Messages;
@@ -73,7 +72,7 @@ impl Messages {
         if let Some((held_id, arrival)) = found
             && !spec.header_only
             && self.bulk.peers.may_be_quick()
-            && self.bulk.arrivals[arrival].is_plain()
+            && self.bulk.arrival(arrival).is_plain()
         {
             self.matcher.release(held_id);
             return Ok(self.take_whole(now, arrival, spec, memory));
@@ -123,7 +122,7 @@ impl Messages {
 
     pub(crate) fn probe(&mut self, criteria: &Criteria) -> Option<Envelope> {
         let (_, arrival) = self.matcher.search(criteria)?;
-        Some(self.bulk.arrivals[arrival].envelope())
+        Some(self.bulk.arrival(arrival).envelope())
     }
 
     pub(crate) fn claim(
@@ -132,12 +131,11 @@ impl Messages {
         criteria: &Criteria,
     ) -> Option<(Claim, Envelope)> {
         let (_, arrival) = self.matcher.search(criteria)?;
-        if self.bulk.arrivals[arrival].in_overflow {
+        if self.bulk.arrival(arrival).in_overflow {
             return None;
         }
         self.take_held(arrival);
-        self.bulk.arrivals[arrival].stage = Stage::Claimed;
-        Some((Claim(self.bulk.arrivals.key(arrival)), self.bulk.arrivals[arrival].envelope()))
+        Some((self.bulk.claim(arrival), self.bulk.arrival(arrival).envelope()))
     }
 
     pub(crate) fn recv_claimed(
@@ -150,8 +148,8 @@ impl Messages {
         memory: &mut impl Memory,
     ) -> Result<ReqId, PostError> {
         let arrival = self.claimed(claim)?;
-        let claimed = &self.bulk.arrivals[arrival];
-        let (slot, req) = self.bulk.receives.open_for_claim(claimed, buf, len, user);
+        let source = self.bulk.arrival(arrival).source;
+        let (slot, req) = self.bulk.receives.open_for_claim(source, buf, len, user);
         self.match_arrival(now, arrival, slot, memory);
         Ok(req)
     }
@@ -163,11 +161,7 @@ impl Messages {
     }
 
     fn claimed(&self, claim: Claim) -> Result<u32, PostError> {
-        let arrival = self.bulk.arrivals.lookup(claim.0).ok_or(PostError::UnknownHandle)?;
-        match self.bulk.arrivals[arrival].stage {
-            Stage::Claimed | Stage::Orphaned(_) => Ok(arrival),
-            _ => Err(PostError::UnknownHandle),
-        }
+        self.bulk.claimed(claim).ok_or(PostError::UnknownHandle)
     }
 
     pub(crate) fn cancel_unbound(&mut self, now: Instant, req: ReqId) -> bool {

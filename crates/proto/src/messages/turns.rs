@@ -7,8 +7,7 @@
 
 use crate::base::limits::MS;
 use crate::base::sabotage::Sabotage;
-use crate::base::types::{Criteria, Instant, Memory, Space, Tag};
-use crate::bulk::arrival::{Stage, number_key};
+use crate::base::types::{Instant, Memory, Space, Tag};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::matching::EntryId;
@@ -150,10 +149,11 @@ impl Messages {
         }
         // A message held here before its turn may come before what the peer found; the peer has just told that
         // nothing before that one fits.
-        let early = self.first_early(row, &query.criteria);
+        let early = self.bulk.first_early(row, &query.criteria);
         match (early, theirs) {
             (Some((number, slot)), theirs) if theirs.is_none_or(|theirs| number <= theirs) => {
-                let (space, tag) = (self.bulk.arrivals[slot].space, self.bulk.arrivals[slot].tag);
+                let early = self.bulk.arrival(slot);
+                let (space, tag) = (early.space, early.tag);
                 if self.would_take(query.entry, space, tag, row) {
                     self.bulk.peers.counters.queries_found += 1;
                     self.match_early(now, slot, receive, memory);
@@ -174,7 +174,7 @@ impl Messages {
         query: &Query,
         receive: u32,
     ) {
-        if self.bulk.by_number.contains_key(&number_key(row, found.message))
+        if self.bulk.arrival_of(row, found.message).is_some()
             || !self.would_take(query.entry, found.space, found.tag, row)
         {
             return;
@@ -202,20 +202,5 @@ impl Messages {
         self.matcher
             .find(space, tag, self.bulk.peers.rows[row].peer)
             .is_some_and(|(first, _)| first == entry)
-    }
-
-    /// The first message of a peer that waits for its turn and fits.
-    fn first_early(&self, row: u32, criteria: &Criteria) -> Option<(u64, u32)> {
-        if self.bulk.peers.rows[row].arrival_count == 0 {
-            return None;
-        }
-        let message_in = self.bulk.peers.rows[row].numbers.next_in;
-        let fits = self.bulk.arrivals.iter().filter(|(_, arrival)| {
-            arrival.row == row
-                && arrival.stage == Stage::Early
-                && self.bulk.by_number.contains_key(&number_key(row, arrival.message))
-                && criteria.admits(arrival.space, arrival.tag, arrival.source)
-        });
-        fits.map(|(slot, arrival)| (expand(arrival.message, message_in), slot)).min()
     }
 }

@@ -62,7 +62,7 @@ impl Streams {
             if arrival == NONE {
                 return;
             }
-            if !messages.bulk.arrivals.holds(arrival, serial) {
+            if !messages.bulk.still_holds(arrival, serial) {
                 // It vanished with its association, and what came behind it has no place.
                 self.drop_chunks(messages, now, slot);
                 let this = &mut self.inbound[slot];
@@ -71,7 +71,7 @@ impl Streams {
                 }
                 return;
             }
-            if messages.bulk.arrivals[arrival].progress != NONE
+            if messages.bulk.arrival(arrival).progress != NONE
                 || !self.adopt(messages, now, slot, arrival)
             {
                 return;
@@ -87,9 +87,7 @@ impl Streams {
         slot: u32,
         arrival: u32,
     ) -> bool {
-        let hold = core::mem::replace(&mut messages.bulk.arrivals[arrival].hold, NONE);
-        messages.bulk.remove_arrival(arrival);
-        messages.bulk.held.charge(&mut messages.bulk.peers.counters);
+        let hold = messages.bulk.adopt_chunk(arrival);
         let index = self.inbound[slot].first;
         let chunk = &mut self.chunks[index];
         (chunk.hold, chunk.arrival) = (hold, NONE);
@@ -133,7 +131,7 @@ impl Streams {
             if chunk.hold != NONE {
                 messages.bulk.held.release(chunk.hold);
             }
-        } else if messages.bulk.arrivals.holds(chunk.arrival, chunk.arrival_serial) {
+        } else if messages.bulk.still_holds(chunk.arrival, chunk.arrival_serial) {
             messages.end_arrival(now, chunk.arrival);
         }
         // Not for what is left of an association that is over: the next one counts anew.
