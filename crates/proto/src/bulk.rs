@@ -16,6 +16,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
+pub(crate) mod acked;
 pub(crate) mod ahead;
 pub(crate) mod arrival;
 pub(crate) mod bound;

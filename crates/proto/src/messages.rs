@@ -19,12 +19,12 @@ pub(crate) mod turns;
 #[derive(Debug)]
 pub(crate) struct Messages {
     pub(crate) bulk: Bulk,
-    pub(crate) matcher: Matcher,
+    matcher: Matcher,
     /// Whole messages whose association ended before their turn; keys of `arrivals`.
-    pub(crate) orphans: VecDeque<u64>,
+    orphans: VecDeque<u64>,
     /// Rows we refuse, oldest refusal first.
-    pub(crate) refused: VecDeque<u32>,
-    pub(crate) queries: Queries,
+    refused: VecDeque<u32>,
+    queries: Queries,
 }
 
 impl Messages {

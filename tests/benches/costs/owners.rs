@@ -95,12 +95,14 @@ const RULES: &[(&str, &str, Guarantee)] = &[
     ("endpoint/input.rs", "message", Guarantee::Order),
     ("messages/arrive.rs", "", Guarantee::Order),
     ("bulk/arrival.rs", "", Guarantee::Order),
+    ("bulk/holding.rs", "", Guarantee::Order),
 ];
 
 /// Files whose functions serve all guarantees at once: there the line decides.
-const BY_LINE: [&str; 5] = [
+const BY_LINE: [&str; 6] = [
     "endpoint/quick.rs",
-    "endpoint/quick_out.rs",
+    "bulk/quick_out.rs",
+    "bulk/acked.rs",
     "endpoint/acked.rs",
     "messages/take.rs",
     "peers/acks.rs",

@@ -89,7 +89,7 @@ impl Endpoint {
     /// A frame that was put aside is worked on now. In the order in which they came; when all are, `end_aside`.
     pub fn on_aside(&mut self, now: Instant, link: u8, bytes: &[u8], memory: &mut impl Memory) {
         let Some(view) = self.open_aside(link, bytes) else { return };
-        if !self.messages.orphans.is_empty() {
+        if self.messages.has_orphans() {
             self.messages.deliver_orphans(now, memory);
         }
         // Its association may have ended meanwhile, and with it what the frame speaks of.

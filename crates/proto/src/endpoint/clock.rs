@@ -19,12 +19,12 @@ impl Endpoint {
     pub fn next_timeout(&self) -> Instant {
         let mut at = self.peers().timers.wake_at();
         if self.aside.is_empty() {
-            at = at.min(self.bulk().regrants_at()).min(self.messages.queries.at);
+            at = at.min(self.bulk().regrants_at()).min(self.messages.asks_at());
         }
         match self.peers().closing_look_at() {
-            None if self.messages.orphans.is_empty() => at,
+            None if !self.messages.has_orphans() => at,
             _ if self.peers().is_closed() => Instant::NEVER,
-            Some(look_at) if self.messages.orphans.is_empty() => at.min(look_at),
+            Some(look_at) if !self.messages.has_orphans() => at.min(look_at),
             _ => Instant(0),
         }
     }
@@ -42,7 +42,7 @@ impl Endpoint {
         let others = self
             .bulk()
             .regrants_at()
-            .min(self.messages.queries.at)
+            .min(self.messages.asks_at())
             .min(timers.ack_at())
             .min(timers.strangers_at());
         if at < timers.wake_at() || at == others {
@@ -66,8 +66,8 @@ impl Endpoint {
             ("acks", or_never(Some(self.peers().timers.ack_at()))),
             ("strangers", or_never(Some(self.peers().timers.strangers_at()))),
             ("grants", or_never(Some(self.bulk().regrants_at()))),
-            ("queries", or_never(Some(self.messages.queries.at))),
-            ("orphans", or_never((!self.messages.orphans.is_empty()).then_some(Instant(0)))),
+            ("queries", or_never(Some(self.messages.asks_at()))),
+            ("orphans", or_never((self.messages.has_orphans()).then_some(Instant(0)))),
             ("linger", or_never(self.peers().closing_look_at())),
         ]
     }
@@ -96,9 +96,7 @@ impl Endpoint {
         // What was granted, or asked for, may lie aside: nobody asks again before that was looked through.
         if self.aside.is_empty() {
             self.bulk_mut().regrant_if_due(now);
-            if self.messages.queries.at <= now {
-                self.messages.ask_queries(now);
-            }
+            self.messages.ask_if_due(now);
         }
         self.on_closing_time(now);
     }

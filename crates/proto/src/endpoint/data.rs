@@ -38,7 +38,7 @@ impl Endpoint {
         if self.peers().is_closed() || self.peers().is_closing() {
             return 0;
         }
-        if !self.messages.orphans.is_empty() {
+        if self.messages.has_orphans() {
             self.messages.deliver_orphans(now, memory);
         }
         let count = count.min(heads.len() / DATA_FRAME_HEAD_LEN);

@@ -16,10 +16,7 @@ impl Endpoint {
         stride: usize,
         memory: &mut impl Memory,
     ) -> usize {
-        if self.peers().is_closed()
-            || self.peers().is_closing()
-            || !self.messages.orphans.is_empty()
-        {
+        if self.peers().is_closed() || self.peers().is_closing() || self.messages.has_orphans() {
             return 0;
         }
         let whole_count = self.on_whole_message(now, link, from, frames, stride, memory);

@@ -20,7 +20,7 @@ use crate::delivery::ack::expand;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
 use crate::endpoint::told::Taken;
-use crate::messages::take::{Miss, Takers};
+use crate::messages::take::Miss;
 use crate::peers::acks::note_ack_sent;
 use crate::peers::rows::{NO_MESSAGE, Phase, Row, row_of_id};
 use crate::wire::{
@@ -188,7 +188,7 @@ impl Endpoint {
         if peers.is_closed()
             || !peers.may_be_quick()
             || !peers.events.is_empty()
-            || !self.messages.orphans.is_empty()
+            || self.messages.has_orphans()
         {
             return Taken::No;
         }
@@ -229,8 +229,7 @@ impl Endpoint {
         if !is_next || head.space() == Space::STREAMS {
             return None;
         }
-        let token = self.messages.matcher.first_for(head.space(), head.tag(), source)?;
-        let receive = &self.messages.bulk.receives[token];
+        let receive = self.messages.first_for(head.space(), head.tag(), source)?;
         let skip = head.len_before_body();
         let len = receive.len.min((len - skip) as u64) as usize;
         let is_sure = receive.is_simple && receive.source.is_some();
@@ -262,13 +261,7 @@ impl Endpoint {
         }
         let Some(row) = self.peers().giver_of(link, from, &header) else { return Taken::No };
         self.messages.bulk.peers.note_giver(now, row);
-        let this = &mut self.messages.bulk.peers.rows[row];
-        let mut takers = Takers {
-            matcher: &mut self.messages.matcher,
-            receives: &mut self.messages.bulk.receives,
-            events: &mut self.messages.bulk.peers.events,
-        };
-        match takers.take_untold(this, head, body.len() + missing_len) {
+        match self.messages.take_untold(row, head, body.len() + missing_len) {
             Ok((received, buf)) => {
                 let counters = &mut self.peers_mut().counters;
                 counters.frames_in += 1;

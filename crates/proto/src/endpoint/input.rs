@@ -31,7 +31,7 @@ impl Endpoint {
         if self.peers().is_closed() {
             return;
         }
-        if !self.messages.orphans.is_empty() {
+        if self.messages.has_orphans() {
             self.messages.deliver_orphans(now, memory);
         }
         let Some(lone) = LoneView::<LONE>::read(bytes) else {
@@ -160,7 +160,7 @@ impl Endpoint {
             return;
         }
         let Some(row) = self.row_of_frame(now, origin, &view) else { return };
-        if !self.messages.orphans.is_empty() {
+        if self.messages.has_orphans() {
             // First contact may have ended an association: its messages come before those of the new one.
             self.messages.deliver_orphans(now, memory);
         }

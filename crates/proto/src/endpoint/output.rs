@@ -190,7 +190,7 @@ impl Endpoint {
                     frame.writer.found(&found);
                     Some(Content::Found)
                 }
-                Notice::Query(number) => self.messages.queries.write(number, frame),
+                Notice::Query(number) => self.messages.write_query(number, frame),
                 Notice::Content(content) => self.write_content(row, content, frame),
             };
             if let Some(content) = content {

@@ -7,12 +7,11 @@
 //! against the general rules, which stand in the module named at each step.
 
 use crate::base::api::Verdict;
-use crate::base::sabotage::Sabotage;
 use crate::base::types::{Instant, Locator, Memory};
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
-use crate::messages::take::{Miss, Takers};
-use crate::peers::rows::{hear, row_of_id};
+use crate::messages::take::Miss;
+use crate::peers::rows::row_of_id;
 use crate::wire::{AckView, EagerWords, LoneMessage, LoneView, PlainView};
 
 impl Endpoint {
@@ -28,39 +27,16 @@ impl Endpoint {
     ) -> bool {
         let LoneMessage { header, head, body } = lone;
         let row = row_of_id(header.to);
-        let heard = hear(
-            now,
-            &mut self.messages.bulk.peers.rows,
-            &mut self.messages.bulk.peers.actives,
-            header,
-            link,
-            from,
-        );
-        let Some((this, path)) = heard else { return false };
-        self.messages.bulk.peers.counters.frames_in += 1;
-        let mut takers = Takers {
-            matcher: &mut self.messages.matcher,
-            receives: &mut self.messages.bulk.receives,
-            events: &mut self.messages.bulk.peers.events,
-        };
-        let taken = match self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy) {
-            true => Err(Miss::Other),
-            false => takers.take(this, head, body, memory),
-        };
-        let placed_len = match taken {
-            Ok(placed_len) => placed_len,
-            Err(miss) => {
+        match self.messages.hear_lone(now, (link, from), lone, memory) {
+            None => false,
+            Some(Ok(())) => true,
+            Some(Err(miss)) => {
                 if self.on_missed(now, row, miss, head, body, memory) == Verdict::Accepted {
                     self.peers_mut().note_next(now, row, header.path, 1);
                 }
-                return true;
+                true
             }
-        };
-        self.messages.bulk.peers.counters.messages_in += 1;
-        self.messages.bulk.peers.counters.bytes_placed += placed_len;
-        let due = path.on_next(now, 1, &self.messages.bulk.peers.settings);
-        self.peers_mut().see_to_ack(row, due);
-        true
+        }
     }
 
     /// A whole message that was not simply taken (`Endpoint::on_message`).
@@ -106,7 +82,7 @@ impl Endpoint {
         {
             self.on_ack(now, row, &AckView::from(ack));
         }
-        let verdict = match self.take_next(row, head, body, memory) {
+        let verdict = match self.messages.take_next(row, head, body, memory) {
             Ok(()) => Verdict::Accepted,
             Err(miss) => self.on_missed(now, row, miss, head, body, memory),
         };
@@ -148,7 +124,7 @@ impl Endpoint {
         let mut message_count = 0;
         for (head, body) in plain.messages() {
             message_count += 1;
-            if let Err(miss) = self.take_next(row, head, body, memory)
+            if let Err(miss) = self.messages.take_next(row, head, body, memory)
                 && self.on_missed(now, row, miss, head, body, memory) == Verdict::Refused
             {
                 all = Verdict::Refused;
@@ -158,30 +134,6 @@ impl Endpoint {
             self.peers_mut().note_next(now, row, header.path, message_count);
         }
         true
-    }
-
-    /// One of several messages in a frame, if it is as simple as can be. Apart, for the registers it needs.
-    #[inline(never)]
-    fn take_next(
-        &mut self,
-        row: u32,
-        head: EagerWords,
-        body: &[u8],
-        memory: &mut impl Memory,
-    ) -> Result<(), Miss> {
-        if self.peers().saboteur.makes(Sabotage::TruncatedCopy) {
-            return Err(Miss::Other);
-        }
-        let mut takers = Takers {
-            matcher: &mut self.messages.matcher,
-            receives: &mut self.messages.bulk.receives,
-            events: &mut self.messages.bulk.peers.events,
-        };
-        let placed_len =
-            takers.take(&mut self.messages.bulk.peers.rows[row], head, body, memory)?;
-        self.peers_mut().counters.messages_in += 1;
-        self.peers_mut().counters.bytes_placed += placed_len;
-        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId, Space};
 use crate::bulk::outgoing::{Outgoing, check_len};
 use crate::endpoint::Endpoint;
-use crate::messages::take::{Received, Takers};
+use crate::messages::take::Received;
 use crate::peers::acks::note_ack_sent;
 use crate::peers::rows::{Active, Phase, Row};
 use crate::seal::Pass;
@@ -195,17 +195,17 @@ impl Endpoint {
     /// The receive of an announced message whose turn it is, if that is as simple as most are. Nothing is changed.
     fn foresee_told(&mut self, row: u32, note: NoteRepr, whereabouts: Whereabouts) -> Option<Told> {
         let NoteRepr::Told { space, message, tag, total, immediate } = note else { return None };
-        let bulk = &self.messages.bulk;
-        let this = &bulk.peers.rows[row];
+        let peers = self.peers();
+        let this = &peers.rows[row];
         let is_next = this.numbers.next_in as u32 == message
             && this.numbers.next_in < this.numbers.refused_from
             && this.arrival_count == 0;
-        if !is_next || bulk.peers.is_closing() {
+        if !is_next || peers.is_closing() {
             return None;
         }
-        let (_, token) = self.messages.matcher.find(space, tag, this.peer)?;
-        let receive = &bulk.receives[token];
-        let envelope = Envelope { source: this.peer, space, tag, immediate, len: total };
+        let source = this.peer;
+        let receive = self.messages.foresee(space, tag, source)?;
+        let envelope = Envelope { source, space, tag, immediate, len: total };
         let (buf, len) = (receive.buf, receive.len.min(total));
         receive.is_simple.then_some(Told { whereabouts, buf, len, row, message, envelope })
     }
@@ -214,18 +214,11 @@ impl Endpoint {
     #[inline]
     pub fn on_told_read(&mut self, told: &Told) -> Received {
         let &Told { row, message, envelope, len, .. } = told;
-        let Envelope { space, tag, .. } = envelope;
-        let bulk = &mut self.messages.bulk;
-        let this = &mut bulk.peers.rows[row];
-        let mut takers = Takers {
-            matcher: &mut self.messages.matcher,
-            receives: &mut bulk.receives,
-            events: &mut bulk.peers.events,
-        };
-        let received = takers
-            .take_announced(this, message, (space, tag), envelope)
+        let received = self
+            .messages
+            .take_announced(row, message, envelope)
             .expect("it was foreseen, and nothing was changed");
-        let counters = &mut bulk.peers.counters;
+        let counters = &mut self.peers_mut().counters;
         counters.frames_in += 1;
         counters.messages_in += 1;
         counters.rendezvous_in += 1;

@@ -4,12 +4,11 @@
 //! bytes are placed, its packets are noted. Nothing is kept of it on the way, for nothing of it is missing. Whoever says no has changed
 //! nothing, and the frames are looked at one by one.
 
-use crate::base::api::Envelope;
 use crate::base::sabotage::Sabotage;
-use crate::base::types::{Instant, Locator, Memory, Place, Space};
+use crate::base::types::{Instant, Locator, Memory, Space};
 use crate::bulk::arrival::Stage;
 use crate::endpoint::Endpoint;
-use crate::messages::take::{Miss, Takers};
+use crate::messages::take::Miss;
 use crate::peers::rows::row_of_id;
 use crate::wire::{self, AckView, FragmentsRepr, TrainRepr};
 
@@ -50,7 +49,7 @@ impl Endpoint {
         match taker {
             Taker::Receive(token) => {
                 self.peers_mut().counters.messages_in += 1;
-                self.place_whole(row, token, &bodies, memory);
+                self.messages.place_pieces((row, token), &train.head, bodies.iter(), memory);
             }
             Taker::Later => {
                 self.peers_mut().counters.messages_unexpected += 1;
@@ -99,16 +98,7 @@ impl Endpoint {
     /// The receive for a message that is what it says, or a place for it until there is one. `None` if there is more to it.
     fn taker_of(&mut self, row: u32, bodies: &Bodies<'_>) -> Option<Taker> {
         let head = &bodies.train.head;
-        let mut takers = Takers {
-            matcher: &mut self.messages.matcher,
-            receives: &mut self.messages.bulk.receives,
-            events: &mut self.messages.bulk.peers.events,
-        };
-        match takers.receive_for(
-            &self.messages.bulk.peers.rows[row],
-            head.message,
-            (head.space, head.tag),
-        ) {
+        match self.messages.receive_for(row, head) {
             Ok(token) => Some(Taker::Receive(token)),
             Err(Miss::Unexpected) if head.space == Space::STREAMS => {
                 self.bulk().held.has_room_for(head.total as usize).then_some(Taker::Stream)
@@ -121,37 +111,6 @@ impl Endpoint {
             }
             Err(_) => None,
         }
-    }
-
-    /// The receive that was found takes the message.
-    fn place_whole(&mut self, row: u32, token: u32, bodies: &Bodies<'_>, memory: &mut impl Memory) {
-        let head = &bodies.train.head;
-        let (req, receive) = self.bulk_mut().receives.take(token);
-        let placed_len = receive.len.min(head.total);
-        let mut offset = 0;
-        for body in bodies.iter() {
-            let len = (placed_len - offset).min(body.len() as u64);
-            if len == 0 {
-                break; // the receive is shorter than the message
-            }
-            memory.place(Place { buf: receive.buf, offset }, &body[..len as usize]);
-            offset += len;
-        }
-        let this = &mut self.messages.bulk.peers.rows[row];
-        let envelope = Envelope {
-            source: this.peer,
-            space: head.space,
-            tag: head.tag,
-            immediate: head.immediate,
-            len: head.total,
-        };
-        let mut takers = Takers {
-            matcher: &mut self.messages.matcher,
-            receives: &mut self.messages.bulk.receives,
-            events: &mut self.messages.bulk.peers.events,
-        };
-        takers.tell(this, (req, &receive), envelope, placed_len);
-        self.peers_mut().counters.bytes_placed += placed_len;
     }
 }
 

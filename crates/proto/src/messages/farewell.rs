@@ -75,6 +75,12 @@ impl Messages {
         }
     }
 
+    /// Whether whole messages wait whose association ended before their turn.
+    #[inline]
+    pub(crate) fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty()
+    }
+
     /// Whole messages that were before their turn when their association ended: now it is their turn.
     pub(crate) fn deliver_orphans(&mut self, now: Instant, memory: &mut impl Memory) {
         while let Some(key) = self.orphans.pop_front() {

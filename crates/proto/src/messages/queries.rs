@@ -1,7 +1,5 @@
 //! Queries about posted receives, while peers are refused.
 
-use crate::delivery::content::Content;
-use crate::delivery::frame::Frame;
 use crate::matching::EntryId;
 use crate::{Criteria, Instant, MS};
 use alloc::collections::VecDeque;
@@ -35,11 +33,5 @@ impl Default for Queries {
 impl Queries {
     pub(crate) fn find(&self, number: u32) -> Option<Query> {
         self.open.iter().find(|query| query.number == number).copied()
-    }
-
-    pub(crate) fn write(&self, number: u32, frame: &mut Frame<'_>) -> Option<Content> {
-        let query = self.find(number)?;
-        frame.writer.query(number, query.criteria.space, query.criteria.tag, query.criteria.ignore);
-        Some(Content::Query { query: number })
     }
 }

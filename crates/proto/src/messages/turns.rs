@@ -10,6 +10,7 @@ use crate::base::sabotage::Sabotage;
 use crate::base::types::{Instant, Memory, Space, Tag};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
+use crate::delivery::frame::Frame;
 use crate::matching::EntryId;
 use crate::messages::Messages;
 use crate::messages::queries::{QUERY_NS, Query};
@@ -90,8 +91,25 @@ impl Messages {
         self.queries.at = self.queries.at.min(now);
     }
 
+    /// When to ask the refused peers again.
+    pub(crate) fn asks_at(&self) -> Instant {
+        self.queries.at
+    }
+
+    pub(crate) fn ask_if_due(&mut self, now: Instant) {
+        if self.queries.at <= now {
+            self.ask_queries(now);
+        }
+    }
+
+    pub(crate) fn write_query(&self, number: u32, frame: &mut Frame<'_>) -> Option<Content> {
+        let Query { criteria, .. } = self.queries.find(number)?;
+        frame.writer.query(number, criteria.space, criteria.tag, criteria.ignore);
+        Some(Content::Query { query: number })
+    }
+
     /// Asks the refused peers about posted receives, some at a time, in turn.
-    pub(crate) fn ask_queries(&mut self, now: Instant) {
+    fn ask_queries(&mut self, now: Instant) {
         if self.refused.is_empty() || self.matcher.posted_count() == 0 {
             self.queries.at = Instant::NEVER;
             return;

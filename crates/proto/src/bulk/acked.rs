@@ -1,0 +1,134 @@
+//! Sends that most Acks end: in one piece, and over when they are accepted.
+//!
+//! PROTOCOL §5.3, §6.2. These do for a run of packets, or for the only one in flight, what `settled` does for each content.
+
+use crate::base::pool::BytePool;
+use crate::base::ring::Ring;
+use crate::base::slab::{NONE, Slab};
+use crate::bulk::Bulk;
+use crate::bulk::outgoing::{Line, Outgoing, send_req};
+use crate::delivery::ack::expand;
+use crate::delivery::content::Content;
+use crate::delivery::credit::{Credit, eager_cost};
+use crate::delivery::sent::Run;
+use crate::wire::AckRepr;
+use crate::{Event, Instant};
+use alloc::vec::Vec;
+
+impl Bulk {
+    /// What a run of acknowledged packets carried was accepted.
+    #[inline(never)]
+    pub(crate) fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
+        let active = &mut **self.peers.actives.get_mut(active_slot).expect("heard of");
+        let flight = active.paths[path_index].flight();
+        let mut accepted = Accepted {
+            outgoing: &mut self.outgoing,
+            events: &mut self.peers.events,
+            copied: &mut self.copied,
+            line: Line {
+                first: &mut active.first,
+                last: &mut active.last,
+                unsent: &mut active.unsent,
+            },
+            credit: &mut active.credit,
+            others: &mut self.peers.accepted,
+        };
+        let mut at = run.start;
+        while at != run.end {
+            let (mut content, mut more_at, mut more_count) = flight.content(at);
+            loop {
+                if !accepted.end_simple(content) {
+                    accepted.keep(content);
+                }
+                if more_count == 0 {
+                    break;
+                }
+                content = flight.more(more_at);
+                more_at = more_at.wrapping_add(1);
+                more_count -= 1;
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    /// An Ack of the only packet in flight, with a message that is over when it is accepted, and nothing else waiting
+    /// (`Endpoint::on_ack`). False, and nothing changed, if it is not that.
+    #[inline(never)]
+    pub(crate) fn on_ack_of_only(&mut self, now: Instant, active_slot: u32, ack: &AckRepr) -> bool {
+        let active = &mut **self.peers.actives.get_mut(active_slot).expect("heard of");
+        let is_one_of_several = active.paths.len() > 1;
+        let Some(path) = active.paths.get_mut(usize::from(ack.path)) else { return false };
+        let in_flight = path.flight().bytes_in_flight();
+        let last = expand(ack.largest, path.flight().next_packet());
+        let Some((first, last)) = ack.range(last) else { return false };
+        if active.first != active.last || !path.flight().has_only(first, last) {
+            return false;
+        }
+        let Some(Content::Message { slot, serial, len, .. }) = path.flight().only_content() else {
+            return false;
+        };
+        if slot != active.first || active.unsent != NONE {
+            return false;
+        }
+        let ends = |send: &Outgoing| send.ends_when_accepted(len);
+        let Some(send) = self.outgoing.remove_if(slot, serial, ends) else {
+            return false;
+        };
+        let acked = path.take_only(last);
+        self.peers.counters.acks_in += 1;
+        (active.first, active.last) = (NONE, NONE);
+        active.credit.on_settled(eager_cost(len));
+        active.credit.on_told(ack.credit_len);
+        send.tell_end(
+            send_req(slot, serial),
+            Ok(send.total),
+            &mut self.copied,
+            &mut self.peers.events,
+        );
+        path.on_acked(now, &acked, ack.delay_ns, in_flight);
+        let is_asked = is_one_of_several
+            && !path.makes_others_spare()
+            && active.on_measured(now, usize::from(ack.path));
+        if is_asked || active.has_content() || !active.granted.is_empty() {
+            self.peers.rows.make_ready(send.row); // what waited for window or credit
+        }
+        true
+    }
+}
+
+/// The parts that are told what an Ack accepted.
+struct Accepted<'a> {
+    outgoing: &'a mut Slab<Outgoing>,
+    events: &'a mut Ring<Event>,
+    copied: &'a mut BytePool,
+    line: Line<'a>,
+    credit: &'a mut Credit,
+    /// What there is more to, and all behind it, so that the order stays.
+    others: &'a mut Vec<Content>,
+}
+
+impl Accepted<'_> {
+    /// For later, unless it is nothing.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, content: &Content) {
+        if !matches!(content, Content::Void) {
+            self.others.push(*content);
+        }
+    }
+
+    /// A message that went in one piece and is over when it is accepted was accepted (`Bulk::end_send`).
+    #[inline(always)]
+    fn end_simple(&mut self, content: &Content) -> bool {
+        let Content::Message { slot, serial, len, .. } = *content else { return false };
+        if !self.others.is_empty() {
+            return false;
+        }
+        let ends = |send: &Outgoing| send.ends_when_accepted(len);
+        let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
+        self.credit.on_settled(eager_cost(len));
+        self.line.unlink(slot, &send, self.outgoing);
+        send.tell_end(send_req(slot, serial), Ok(send.total), self.copied, self.events);
+        true
+    }
+}
