@@ -144,7 +144,7 @@ impl Endpoint {
 
     /// What the network makes us hold now: bytes of payload, envelopes.
     pub fn held(&self) -> (u64, u32) {
-        (self.bulk().held.used_len(), self.bulk().held.envelope_count())
+        self.bulk().held.counts()
     }
 
     /// What peers' one-sided operations make us hold now: requests, bytes of answers.

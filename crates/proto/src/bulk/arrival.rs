@@ -70,26 +70,26 @@ pub(crate) struct Arrival {
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// What is missing of the bytes that are wanted.
-    pub(crate) gaps: GapSet,
+    pub(super) gaps: GapSet,
     /// The receive it goes to, or NONE while held.
-    pub(crate) receive: u32,
+    pub(super) receive: u32,
     /// Where in the receive's memory it starts.
-    pub(crate) offset: u64,
+    pub(super) offset: u64,
     /// How many bytes are wanted.
-    pub(crate) cap: u64,
+    pub(super) cap: u64,
     /// Grants were given up to here.
-    pub(crate) granted_to: u64,
+    pub(super) granted_to: u64,
     /// Its sender sends it up to here without a grant, and nothing of that was dropped so far.
-    pub(crate) ahead_to: u64,
+    pub(super) ahead_to: u64,
     /// Where its sender says that it is, as long as it is fetched and not granted.
-    pub(crate) told: Option<Whereabouts>,
-    pub(crate) progressed_at: Instant,
+    pub(super) told: Option<Whereabouts>,
+    pub(super) progressed_at: Instant,
     /// Grants queued or in flight: while there are any, none is repeated beside them.
-    pub(crate) grant_count: u32,
+    pub(super) grant_count: u32,
     /// A priority receive that matched it while it lies in an overflow entry, or NONE.
-    pub(crate) claimant: u32,
+    pub(super) claimant: u32,
     /// While it waits for its peer's earlier messages to be granted: its neighbours, or NONE.
-    pub(crate) waiting: Option<(u32, u32)>,
+    pub(super) waiting: Option<(u32, u32)>,
 }
 
 impl Arrival {
@@ -198,10 +198,10 @@ pub(crate) const GAP_COUNT_MAX: usize = 512;
 /// Where data came last on a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
-    pub(crate) slot: u32,
-    pub(crate) serial: u32,
+    pub(super) slot: u32,
+    pub(super) serial: u32,
     /// Where in the message the data ended.
-    pub(crate) offset: u64,
+    pub(super) offset: u64,
 }
 
 impl Cursor {

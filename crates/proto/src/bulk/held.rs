@@ -3,11 +3,10 @@
 //! PROTOCOL §5.5, §7.4. Every rule about these two budgets stands here: what there is room for, what a peer is told of it, what is roomy enough to
 //! recall a peer that was refused. Who is refused and recalled stands in `messages/turns`.
 
-use core::ops::{Deref, DerefMut};
-
 use crate::base::counters::Counters;
 use crate::base::limits::Limits;
 use crate::base::pool::BytePool;
+use crate::base::slab::NONE;
 use crate::delivery::credit::Share;
 
 /// Messages that wait for a receive, and their bytes.
@@ -21,25 +20,8 @@ pub(crate) struct Held {
     takes_all: bool,
 }
 
-/// The bytes.
-impl Deref for Held {
-    type Target = BytePool;
-
-    #[inline(always)]
-    fn deref(&self) -> &BytePool {
-        &self.pool
-    }
-}
-
-impl DerefMut for Held {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut BytePool {
-        &mut self.pool
-    }
-}
-
 impl Held {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             pool: BytePool::new(limits.held_len_max),
             envelope_count: 0,
@@ -49,8 +31,48 @@ impl Held {
         }
     }
 
-    pub(crate) fn envelope_count(&self) -> u32 {
-        self.envelope_count
+    /// What is held now: bytes, envelopes.
+    pub(crate) fn counts(&self) -> (u64, u32) {
+        (self.pool.used_len(), self.envelope_count)
+    }
+
+    /// The bytes of a held message.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, hold: u32) -> &[u8] {
+        self.pool.bytes(hold)
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes_mut(&mut self, hold: u32) -> &mut [u8] {
+        self.pool.bytes_mut(hold)
+    }
+
+    /// Nobody needs these bytes any more.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, hold: u32) {
+        self.pool.release(hold);
+    }
+
+    /// A message is held no more: its envelope, and its bytes if it had any.
+    pub(crate) fn forget(&mut self, hold: u32) {
+        self.uncharge();
+        if hold != NONE {
+            self.release(hold);
+        }
+    }
+
+    /// Room for the bytes of a message that may be refused.
+    #[inline(always)]
+    pub(super) fn try_reserve(&mut self, len: usize) -> Option<u32> {
+        self.pool.try_reserve(len)
+    }
+
+    /// Holds bytes that came before their turn, without an envelope. `None`: there is no room.
+    pub(crate) fn keep(&mut self, bytes: &[u8], counters: &mut Counters) -> Option<u32> {
+        let hold = self.pool.try_reserve(bytes.len())?;
+        self.pool.bytes_mut(hold).copy_from_slice(bytes);
+        counters.held_len_peak = self.pool.peak_len();
+        Some(hold)
     }
 
     /// What is taken from now on cannot be refused, or can be again.
@@ -66,7 +88,7 @@ impl Held {
 
     /// Room for the bytes of a message, if there is any, or if it must be found.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self, len: usize) -> Option<u32> {
+    pub(super) fn reserve(&mut self, len: usize) -> Option<u32> {
         match self.pool.try_reserve(len) {
             None if self.takes_all => self.pool.overdraw(len),
             hold => hold,
@@ -75,7 +97,7 @@ impl Held {
 
     /// One envelope more is held.
     #[inline(always)]
-    pub(crate) fn charge(&mut self, counters: &mut Counters) {
+    pub(super) fn charge(&mut self, counters: &mut Counters) {
         self.envelope_count += 1;
         let peak = counters.envelope_count_peak.max(u64::from(self.envelope_count));
         counters.envelope_count_peak = peak;
@@ -84,7 +106,7 @@ impl Held {
 
     /// One envelope less is held.
     #[inline(always)]
-    pub(crate) fn uncharge(&mut self) {
+    pub(super) fn uncharge(&mut self) {
         self.envelope_count -= 1;
     }
 
@@ -126,7 +148,7 @@ impl Held {
 
     /// What we would hold for each of so many peers, of what is free (PROTOCOL §5.5).
     #[inline(always)]
-    pub(crate) fn share_of(&self, peer_count: u32) -> Share {
+    pub(super) fn share_of(&self, peer_count: u32) -> Share {
         let envelopes = self.envelope_count_max.saturating_sub(self.envelope_count);
         let held_len = self.pool.free_len().min(u64::from(envelopes) * 64);
         Share { held_len, unasked_len: self.unasked_len_max, peer_count }

@@ -41,43 +41,43 @@ pub(crate) enum SendStage {
 /// A message of ours the peer has not accepted yet.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) tag: Tag,
-    pub(crate) immediate: Option<u64>,
-    pub(crate) total: u64,
-    pub(crate) message: u64,
-    pub(crate) user: u64,
-    pub(crate) bytes: Bytes,
-    pub(crate) peer: PeerId,
+    pub(super) tag: Tag,
+    pub(super) immediate: Option<u64>,
+    pub(super) total: u64,
+    pub(super) message: u64,
+    pub(super) user: u64,
+    pub(super) bytes: Bytes,
+    pub(super) peer: PeerId,
     /// The row of that peer.
-    pub(crate) row: u32,
+    pub(super) row: u32,
     /// Its neighbours in its peer's list. That of the first before it is not kept up: most sends end at the front.
-    pub(crate) previous: u32,
-    pub(crate) next: u32,
+    pub(super) previous: u32,
+    pub(super) next: u32,
     /// Slot of `Parts` when it does not go in one piece.
-    pub(crate) parts: u32,
-    pub(crate) space: Space,
-    pub(crate) stage: SendStage,
-    pub(crate) is_large: bool,
-    pub(crate) until_matched: bool,
+    pub(super) parts: u32,
+    pub(super) space: Space,
+    pub(super) stage: SendStage,
+    pub(super) is_large: bool,
+    pub(super) until_matched: bool,
     /// Waiting in `Active::granted`.
-    pub(crate) is_queued: bool,
+    pub(super) is_queued: bool,
     /// Announced: how it counts against what may be sent ahead (`ahead`).
-    pub(crate) announced: Announced,
+    pub(super) announced: Announced,
     /// Eager, over when it is accepted, with an event, and nobody learns from its fate: what most sends are.
-    pub(crate) is_simple: bool,
+    pub(super) is_simple: bool,
 }
 
 /// The bytes of an outgoing message that goes in several frames.
 #[derive(Debug)]
 pub(crate) struct Parts {
     /// Whose number it has.
-    pub(crate) lane: Lane,
+    pub(super) lane: Lane,
     /// Where in its memory it begins.
-    pub(crate) base: u64,
+    pub(super) base: u64,
     /// To be sent: of an eager message what was never sent or lost; of a large one what was granted.
-    pub(crate) unsent: GapSet,
+    pub(super) unsent: GapSet,
     /// Not yet acknowledged (eager only).
-    pub(crate) unacked: GapSet,
+    pub(super) unacked: GapSet,
 }
 
 impl Default for Parts {

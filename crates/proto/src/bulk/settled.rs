@@ -10,6 +10,14 @@ use crate::delivery::ack::expand;
 use crate::wire::DONE_CANCELLED;
 use crate::{Failure, GapSet, PeerId, ReqId};
 
+/// A send that is over, well.
+pub(crate) struct Ended {
+    pub(crate) req: ReqId,
+    pub(crate) user: u64,
+    pub(crate) peer: PeerId,
+    pub(crate) total: u64,
+}
+
 impl Bulk {
     pub(crate) fn on_message_acked(&mut self, slot: u32, serial: u32, offset: u32, len: u32) {
         if !self.outgoing.holds(slot, serial) {
@@ -118,13 +126,14 @@ impl Bulk {
 
     /// A link in memory brought the end of a message, on whose end nothing waits. `None`, and nothing changed: it was copied, or is not there.
     #[inline]
-    pub(crate) fn take_ended(&mut self, row: u32, message: u32) -> Option<(ReqId, Outgoing)> {
+    pub(crate) fn take_ended(&mut self, row: u32, message: u32) -> Option<Ended> {
         let slot = self.find_outgoing(row, message)?;
         if !matches!(self.outgoing[slot].bytes, Bytes::User(_)) {
             return None;
         }
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
-        Some((req, self.take_send(slot)))
+        let Outgoing { user, peer, total, .. } = self.take_send(slot);
+        Some(Ended { req, user, peer, total })
     }
 
     /// What is not over yet: to whom, and how long.

@@ -18,7 +18,8 @@ use crate::base::api::{Envelope, Event, Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId, Space};
-use crate::bulk::outgoing::{Outgoing, check_len};
+use crate::bulk::outgoing::check_len;
+use crate::bulk::settled;
 use crate::endpoint::Endpoint;
 use crate::messages::take::Received;
 use crate::peers::acks::note_ack_sent;
@@ -152,10 +153,10 @@ impl Endpoint {
         let active = bulk.peers.active_of(row);
         // Nothing waits that its end may set free.
         let is_alone = active.is_clear();
-        let Some((req, send)) = is_alone.then(|| bulk.take_ended(row, message)).flatten() else {
+        let Some(ended) = is_alone.then(|| bulk.take_ended(row, message)).flatten() else {
             return Taken::No;
         };
-        let Outgoing { user, peer, total, .. } = send;
+        let settled::Ended { req, user, peer, total } = ended;
         bulk.peers.counters.frames_in += 1;
         Taken::Ended(Ended { req, user, peer, placed_len: placed_len.min(total) })
     }

@@ -99,14 +99,12 @@ impl Onesided {
         body: &[u8],
         result: u32,
     ) -> Verdict {
-        let Some(hold) = bulk.held.try_reserve(body.len()) else {
+        let Some(hold) = bulk.held.keep(body, &mut bulk.peers.counters) else {
             if result != NONE {
                 self.results.release(result);
             }
             return Verdict::Refused; // it will come again
         };
-        bulk.held.bytes_mut(hold).copy_from_slice(body);
-        bulk.peers.counters.held_len_peak = bulk.held.peak_len();
         self.count_served(bulk, row);
         let early = Early { head: Some(*head), hold, result };
         bulk.peers.active_of_mut(row).side_mut().early.insert(number, early);

@@ -127,10 +127,7 @@ impl Streams {
             this.last = NONE;
         }
         if chunk.arrival == NONE {
-            messages.bulk.held.uncharge();
-            if chunk.hold != NONE {
-                messages.bulk.held.release(chunk.hold);
-            }
+            messages.bulk.held.forget(chunk.hold);
         } else if messages.bulk.still_holds(chunk.arrival, chunk.arrival_serial) {
             messages.end_arrival(now, chunk.arrival);
         }
