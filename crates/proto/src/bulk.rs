@@ -9,8 +9,9 @@ use crate::bulk::grants::Budgets;
 use crate::bulk::held::Held;
 use crate::bulk::outgoing::{Outgoing, Parts};
 use crate::bulk::receives::Receives;
+use crate::delivery::content::Content;
 use crate::peers::Peers;
-use crate::{Instant, Whereabouts};
+use crate::{Instant, Limits, Whereabouts};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -72,11 +73,13 @@ pub(crate) struct Bulk {
     may_train: bool,
     /// Bytes of messages of ours, to all peers, that go ahead of their grant (PROTOCOL §8.9).
     ahead_sum: u64,
+    /// Contents of an Ack that is being read which are not simply over; empty otherwise.
+    accepted: Vec<Content>,
 }
 
 impl Bulk {
-    pub(crate) fn new(peers: Peers, seed: u64) -> Self {
-        let (settings, limits, links) = (&peers.settings, &peers.limits, peers.links.count());
+    pub(crate) fn new(peers: Peers, limits: &Limits, seed: u64) -> Self {
+        let (settings, links) = (&peers.settings, peers.links.count());
         Self {
             outgoing: Slab::default(),
             parts: Slab::default(),
@@ -98,6 +101,7 @@ impl Bulk {
             cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
             may_train: false,
             ahead_sum: 0,
+            accepted: Vec::new(),
             peers,
         }
     }

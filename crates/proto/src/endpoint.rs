@@ -67,9 +67,9 @@ impl Endpoint {
     fn new(opening: Opening, limits: Limits, settings: Settings) -> Self {
         let [.., seed] = opening.entropy;
         let onesided = Onesided::new(&limits, seed);
-        let bulk = Bulk::new(Peers::new(opening, limits, settings), seed);
+        let bulk = Bulk::new(Peers::new(opening, &limits, settings), &limits, seed);
         let messages = Messages::new(bulk, seed);
-        Self { messages, onesided, streams: Streams::new(seed), aside: Vec::new() }
+        Self { messages, onesided, streams: Streams::new(&limits, seed), aside: Vec::new() }
     }
 
     /// A peer with this identity, whatever its secret. Looks at all peers.

@@ -36,6 +36,7 @@ pub(crate) struct Onesided {
     pub(crate) results: BytePool,
     /// Requests of peers that are held, under way, or whose answers are not acknowledged.
     pub(crate) served_count: u32,
+    served_count_max: u32,
     /// The application does not take what it is told of peers' writes: no more of those that would be told.
     pub(crate) are_notices_held: bool,
 }
@@ -53,6 +54,7 @@ impl Onesided {
             answers: Slab::default(),
             results: BytePool::new(limits.result_len_max),
             served_count: 0,
+            served_count_max: limits.request_count_max,
             are_notices_held: false,
         }
     }

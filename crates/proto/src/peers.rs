@@ -50,7 +50,7 @@ pub(crate) struct Peers {
     /// How the machine at hand computes the marks of trains.
     train_checks: TrainChecks,
     pub(crate) settings: Settings,
-    pub(crate) limits: Limits,
+    peer_count_max: u32,
     /// Key of this life: cookies, nonces and ids are drawn from it.
     key: Secret,
     draw_count: u64,
@@ -71,10 +71,8 @@ pub(crate) struct Peers {
     has_high: bool,
     pub(crate) events: Ring<Event>,
     pub(crate) timers: Timers,
-    /// Contents of an Ack that is being read which are not simply over; empty otherwise.
-    pub(crate) accepted: Vec<Content>,
     /// Contents of packets that were lost, until their owners are told; empty otherwise.
-    pub(crate) lost: Vec<Content>,
+    lost: Vec<Content>,
     pub(crate) news: News,
     closing: Option<Closing>,
     closed: bool,
@@ -82,11 +80,11 @@ pub(crate) struct Peers {
     pub(crate) saboteur: Saboteur,
     /// Takes no quick way, so that a test can hold the general ones against them.
     #[cfg(test)]
-    pub(crate) is_thorough: bool,
+    is_thorough: bool,
 }
 
 impl Peers {
-    pub(crate) fn new(opening: Opening, limits: Limits, settings: Settings) -> Self {
+    pub(crate) fn new(opening: Opening, limits: &Limits, settings: Settings) -> Self {
         let links = opening.locators.len();
         let [first, second, third, fourth] = opening.entropy;
         let key = Secret([first, second]);
@@ -100,7 +98,7 @@ impl Peers {
             pass: pass_of(&opening.secret),
             train_checks,
             settings,
-            limits,
+            peer_count_max: limits.peer_count_max,
             key,
             draw_count: 0,
             forgotten_counts: Vec::new(),
@@ -114,7 +112,6 @@ impl Peers {
             has_high: false,
             events: Ring::new(),
             timers: Timers::new(),
-            accepted: Vec::new(),
             lost: Vec::new(),
             news: News::default(),
             closing: None,

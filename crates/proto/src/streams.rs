@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 use crate::base::api::GoneReason;
+use crate::base::limits::Limits;
 use crate::base::ring::Ring;
 use crate::base::sabotage::Sabotage;
 use crate::base::seeded::Seeded;
@@ -215,6 +216,8 @@ impl Tickets for Streams {
 /// All streams of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Streams {
+    /// What a peer's streams may cost before they are read (PROTOCOL §12.3).
+    window: u64,
     inbound: Slab<Inbound>,
     by_number: HashMap<u64, u32, Seeded>,
     chunks: Slab<Chunk>,
@@ -228,8 +231,9 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(limits: &Limits, seed: u64) -> Self {
         Self {
+            window: limits.stream_len_max,
             inbound: Slab::default(),
             by_number: HashMap::with_hasher(Seeded(seed)),
             chunks: Slab::default(),
@@ -554,7 +558,7 @@ impl Streams {
         if messages.bulk.peers.saboteur.makes(Sabotage::StreamCreditNeverGiven) {
             return;
         }
-        let window = messages.bulk.peers.limits.stream_len_max;
+        let window = self.window;
         let peer = self.peer(row);
         peer.consumed_cost += cost;
         let limit = peer.consumed_cost + window;
@@ -565,11 +569,10 @@ impl Streams {
     }
 
     /// What to tell a sender of chunks now.
-    pub(crate) fn tell_stream_limit(&mut self, messages: &mut Messages, row: u32) -> Option<u64> {
-        let window = messages.bulk.peers.limits.stream_len_max;
+    pub(crate) fn tell_stream_limit(&mut self, row: u32) -> Option<u64> {
         let peer = self.peers.get_mut(row as usize)?;
         peer.is_telling = false;
-        peer.told_limit = peer.told_limit.max(peer.consumed_cost + window);
+        peer.told_limit = peer.told_limit.max(peer.consumed_cost + self.window);
         Some(peer.told_limit)
     }
 

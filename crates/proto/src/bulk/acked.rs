@@ -10,15 +10,79 @@ use crate::bulk::outgoing::{Line, Outgoing, send_req};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, eager_cost};
-use crate::delivery::sent::Run;
-use crate::wire::AckRepr;
+use crate::delivery::sent::{Acked, Run};
+use crate::wire::{AckRepr, AckView};
 use crate::{Event, Instant};
 use alloc::vec::Vec;
 
+/// What an Ack told of a path.
+pub(crate) struct Told {
+    pub(crate) path_index: usize,
+    pub(crate) acked: Acked,
+    pub(crate) in_flight_before: u64,
+}
+
 impl Bulk {
+    /// An Ack without holes that begins with the oldest packet in flight: what is simply over ends, all else waits for `take_accepted`. `None`, and nothing
+    /// changed: it is another one.
+    #[inline(always)]
+    pub(crate) fn take_ack_of_front(&mut self, row: u32, ack: &AckView<'_>) -> Option<Told> {
+        let active_slot = self.peers.rows[row].active;
+        let active = &mut **self.peers.actives.get_mut(active_slot).expect("heard of");
+        let path_index = usize::from(ack.path());
+        let path = active.paths.get_mut(path_index)?;
+        let in_flight_before = path.flight().bytes_in_flight();
+        let last = expand(ack.largest(), path.flight().next_packet());
+        let (acked, run) = match ack.repr().range(last) {
+            Some((first, last)) if ack.has_no_holes() => path.on_ack_of_front(first, last)?,
+            _ => return None,
+        };
+        self.peers.counters.acks_in += 1;
+        active.credit.on_told(ack.credit_len());
+        if acked.count > 0 {
+            self.end_run(active_slot, path_index, run);
+        }
+        Some(Told { path_index, acked, in_flight_before })
+    }
+
+    /// Any other Ack, whose contents all wait for `take_accepted`. `None`: nobody has such a path, or such packets.
+    pub(crate) fn take_any_ack(&mut self, row: u32, ack: &AckView<'_>) -> Option<Told> {
+        self.peers.counters.acks_in += 1;
+        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("heard of");
+        let path_index = usize::from(ack.path());
+        let path = active.paths.get_mut(path_index)?;
+        let in_flight_before = path.flight().bytes_in_flight();
+        let largest = expand(ack.largest(), path.flight().next_packet());
+        let accepted = &mut self.accepted;
+        let result = path.on_ack(ack.ranges(largest), &mut |content| accepted.push(content));
+        active.credit.on_told(ack.credit_len());
+        match result {
+            Ok(acked) => Some(Told { path_index, acked, in_flight_before }),
+            Err(_) => {
+                self.peers.counters.frames_malformed += 1;
+                None
+            }
+        }
+    }
+
+    /// Whether there is more to what an Ack accepted.
+    #[inline(always)]
+    pub(crate) fn has_accepted(&self) -> bool {
+        !self.accepted.is_empty()
+    }
+
+    /// What an Ack accepted and there is more to, in its order. Its memory is used again (`give_back`).
+    pub(crate) fn take_accepted(&mut self) -> Vec<Content> {
+        core::mem::take(&mut self.accepted)
+    }
+
+    pub(crate) fn give_back(&mut self, emptied: Vec<Content>) {
+        self.accepted = emptied;
+    }
+
     /// What a run of acknowledged packets carried was accepted.
     #[inline(never)]
-    pub(crate) fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
+    fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
         let active = &mut **self.peers.actives.get_mut(active_slot).expect("heard of");
         let flight = active.paths[path_index].flight();
         let mut accepted = Accepted {
@@ -31,7 +95,7 @@ impl Bulk {
                 unsent: &mut active.unsent,
             },
             credit: &mut active.credit,
-            others: &mut self.peers.accepted,
+            others: &mut self.accepted,
         };
         let mut at = run.start;
         while at != run.end {

@@ -36,6 +36,11 @@ impl Held {
         (self.pool.used_len(), self.envelope_count)
     }
 
+    /// So many envelopes may be held.
+    pub(super) fn envelope_count_max(&self) -> u32 {
+        self.envelope_count_max
+    }
+
     /// The bytes of a held message.
     #[inline(always)]
     pub(crate) fn bytes(&self, hold: u32) -> &[u8] {

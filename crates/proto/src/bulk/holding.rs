@@ -16,6 +16,9 @@ use crate::matching::HeldId;
 use crate::wire::{Class, MessageHead};
 use crate::{BufId, Criteria};
 
+/// Numbers of cancelled messages that may be known before their turn, however small the budgets: few bytes each.
+const NUMBER_COUNT_MIN: u64 = 1 << 16;
+
 /// It comes.
 impl Bulk {
     /// Makes an arrival for a message without a receive, within the budgets; `None` if there is no room. As long as bytes of it are missing, or its turn
@@ -133,6 +136,13 @@ impl Bulk {
     /// The announcement was looked at.
     pub(crate) fn forget_whereabouts(&mut self) {
         self.told = None;
+    }
+
+    /// Whether one more message may be known by its mere number: of all that are whole, arriving or numbers only, so many may be known at once.
+    pub(crate) fn has_room_for_number(&self) -> bool {
+        let held_count_max = u64::from(self.held.envelope_count_max());
+        let count_max = NUMBER_COUNT_MIN.max(2 * held_count_max) + u64::from(self.receives.count());
+        u64::from(self.arrivals.len()) < count_max
     }
 
     /// A message whose turn has not come is over: only its number is kept, to be counted then.
@@ -301,11 +311,6 @@ impl Bulk {
     pub(crate) fn arrivals_like(&self, is_like: impl Fn(&Arrival) -> bool) -> Vec<u32> {
         let alike = self.arrivals.iter().filter(|(_, arrival)| is_like(arrival));
         alike.map(|(slot, _)| slot).collect()
-    }
-
-    /// How many there are.
-    pub(crate) fn arrival_count(&self) -> u32 {
-        self.arrivals.len()
     }
 
     /// Tells an arrival from the next one in its slot (`still_holds`).

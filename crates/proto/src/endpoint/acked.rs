@@ -4,10 +4,9 @@
 
 use crate::Sabotage;
 use crate::base::types::Instant;
-use crate::delivery::ack::expand;
+use crate::bulk::acked::Told;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
-use crate::delivery::sent::Acked;
 use crate::endpoint::Endpoint;
 use crate::peers::rows::Phase;
 use crate::wire::AckView;
@@ -19,59 +18,25 @@ impl Endpoint {
         if !self.peers().may_be_quick() {
             return self.on_other_ack(now, row, ack);
         }
-        let active_slot = self.peers().rows[row].active;
-        let active =
-            &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
-        let path_index = usize::from(ack.path());
-        let Some(path) = active.paths.get_mut(path_index) else {
+        let Some(told) = self.bulk_mut().take_ack_of_front(row, ack) else {
             return self.on_other_ack(now, row, ack);
         };
-        let in_flight_before = path.flight().bytes_in_flight();
-        let last = expand(ack.largest(), path.flight().next_packet());
-        let settled = match ack.repr().range(last) {
-            Some((first, last)) if ack.has_no_holes() => path.on_ack_of_front(first, last),
-            _ => None,
-        };
-        let Some((acked, run)) = settled else {
-            return self.on_other_ack(now, row, ack);
-        };
-        self.messages.bulk.peers.counters.acks_in += 1;
-        active.credit.on_told(ack.credit_len());
-        if acked.count == 0 {
+        if told.acked.count == 0 {
             return; // told before
         }
-        self.bulk_mut().end_run(active_slot, path_index, run);
-        if !self.peers().accepted.is_empty() {
-            self.on_contents_acked(now, row, path_index);
+        if self.bulk().has_accepted() {
+            self.on_contents_acked(now, row, told.path_index);
         }
-        self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
+        self.after_ack(now, row, &told, ack.delay_ns());
     }
 
     /// An Ack with holes, or one that tells nothing new.
     #[inline(never)]
     fn on_other_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
-        self.peers_mut().counters.acks_in += 1;
-        let active = &mut **self
-            .messages
-            .bulk
-            .peers
-            .actives
-            .get_mut(self.messages.bulk.peers.rows[row].active)
-            .expect("heard of");
-        let path_index = usize::from(ack.path());
-        let Some(path) = active.paths.get_mut(path_index) else { return };
-        let in_flight_before = path.flight().bytes_in_flight();
-        let largest = expand(ack.largest(), path.flight().next_packet());
-        let accepted = &mut self.messages.bulk.peers.accepted;
-        let result = path.on_ack(ack.ranges(largest), &mut |content| accepted.push(content));
-        active.credit.on_told(ack.credit_len());
-        self.on_contents_acked(now, row, path_index);
-        match result {
-            Ok(acked) if acked.count > 0 => {
-                self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
-            }
-            Ok(_) => {}
-            Err(_) => self.peers_mut().counters.frames_malformed += 1,
+        let told = self.bulk_mut().take_any_ack(row, ack);
+        self.on_contents_acked(now, row, usize::from(ack.path()));
+        if let Some(told) = told.filter(|told| told.acked.count > 0) {
+            self.after_ack(now, row, &told, ack.delay_ns());
         }
     }
 }
@@ -83,10 +48,8 @@ impl Endpoint {
         &mut self,
         now: Instant,
         row: u32,
-        path_index: usize,
-        acked: &Acked,
+        &Told { path_index, ref acked, in_flight_before }: &Told,
         delay_ns: u32,
-        in_flight_before: u64,
     ) {
         let active = &mut **self
             .messages
@@ -120,14 +83,14 @@ impl Endpoint {
         self.bulk_mut().go_on_sending(row, has_more);
     }
 
-    /// What is left in `accepted` by `on_ack`.
+    /// What an Ack accepted and there is more to.
     #[inline(never)]
     pub(crate) fn on_contents_acked(&mut self, now: Instant, row: u32, path_index: usize) {
-        let mut accepted = core::mem::take(&mut self.peers_mut().accepted);
+        let mut accepted = self.bulk_mut().take_accepted();
         for content in accepted.drain(..) {
             self.on_content_acked(now, row, path_index, content);
         }
-        self.peers_mut().accepted = accepted; // its memory is used again
+        self.bulk_mut().give_back(accepted);
     }
 
     /// Something we sent arrived and was accepted.
@@ -166,18 +129,18 @@ impl Endpoint {
     /// What was lost goes back to its owners.
     #[inline]
     pub(crate) fn settle_lost(&mut self, row: u32) {
-        if !self.peers().lost.is_empty() {
+        if self.peers().has_lost() {
             self.on_contents_lost(row);
         }
     }
 
     #[inline(never)]
     fn on_contents_lost(&mut self, row: u32) {
-        let mut lost = core::mem::take(&mut self.peers_mut().lost);
+        let mut lost = self.peers_mut().take_lost();
         for content in lost.drain(..) {
             self.on_content_lost(row, content);
         }
-        self.peers_mut().lost = lost; // its memory is used again
+        self.peers_mut().give_back(lost);
     }
 
     /// Something we sent was lost: back to its owner.

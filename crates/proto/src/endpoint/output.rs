@@ -242,7 +242,7 @@ impl Endpoint {
                 return Some(Content::Turn { order });
             }
             Content::StreamCredit => {
-                frame.writer.stream_credit(self.streams.tell_stream_limit(&mut self.messages, row)?)
+                frame.writer.stream_credit(self.streams.tell_stream_limit(row)?)
             }
             Content::Goodbye => frame.writer.goodbye(self.bulk().accepted_below(row) as u32),
             _ => return None,

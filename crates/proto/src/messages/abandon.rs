@@ -11,9 +11,6 @@ use crate::delivery::ack::expand;
 use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, MessageHead};
 
-/// Numbers of cancelled messages that may be known before their turn, however small the budgets: few bytes each.
-const NUMBER_COUNT_MIN: u64 = 1 << 16;
-
 impl Messages {
     /// The receive is cancelled: whatever arrives into it, or lies in it, has no place any more.
     /// Tells the last one.
@@ -72,7 +69,7 @@ impl Messages {
             None if number < self.bulk.peers.rows[row].numbers.next_in => {}
             // Numbers alone are held beside the budgets, so that a cancel is never the one thing everybody waits for;
             // but not without end.
-            None if u64::from(self.bulk.arrival_count()) >= self.number_count_max() => {
+            None if !self.bulk.has_room_for_number() => {
                 return Verdict::Refused;
             }
             None => {
@@ -108,12 +105,6 @@ impl Messages {
                 self.fail_arrival(now, slot, failure)
             }
         }
-    }
-
-    /// How many messages, whole, arriving or mere numbers, may be known at once.
-    fn number_count_max(&self) -> u64 {
-        NUMBER_COUNT_MIN.max(2 * u64::from(self.bulk.peers.limits.envelope_count_max))
-            + u64::from(self.bulk.receives.count())
     }
 
     /// Ends an incomplete arrival; a receive it was bound to ends with `failure`.

@@ -67,7 +67,7 @@ impl Onesided {
             return Verdict::Accepted;
         }
         let is_full = side.served_count >= SERVED_COUNT_MAX
-            || self.served_count >= bulk.peers.limits.request_count_max
+            || self.served_count >= self.served_count_max
             || (self.are_notices_held && has_notice(head));
         if is_full || number - next.min(number) > AHEAD_MAX {
             return Verdict::Refused;

@@ -2,6 +2,7 @@
 //!
 //! PROTOCOL §5. Nothing is counted as received before its records were accepted.
 
+use crate::delivery::content::Content;
 use crate::delivery::path::{FIRST_PACKETS, Path};
 use crate::delivery::window::Shrink;
 use crate::peers::Peers;
@@ -9,6 +10,7 @@ use crate::peers::acks::Urgency;
 use crate::peers::rows::{Row, hear, row_of_id};
 use crate::wire::{Header, base_of, numbered_header};
 use crate::{Instant, Locator, PATH_COUNT_MAX};
+use alloc::vec::Vec;
 
 impl Peers {
     /// The number of a frame's packet, if it is one, but for its low half, which is what the wire shows (PROTOCOL §5.1). Nothing
@@ -103,6 +105,21 @@ impl Peers {
         true
     }
 
+    /// Whether contents of lost packets are to be sent again.
+    #[inline(always)]
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// The contents of lost packets, for their owners. Their memory is used again (`give_back`).
+    pub(crate) fn take_lost(&mut self) -> Vec<Content> {
+        core::mem::take(&mut self.lost)
+    }
+
+    pub(crate) fn give_back(&mut self, emptied: Vec<Content>) {
+        self.lost = emptied;
+    }
+
     /// Looks for packets that must be lost by now, and leaves their contents in `lost`. True if there were any.
     #[inline]
     pub(crate) fn detect_lost(&mut self, now: Instant, row: u32, path_index: usize) -> bool {
@@ -143,6 +160,12 @@ impl Peers {
         let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
         let due = path.on_next(now, message_count, &self.settings);
         self.see_to_ack(row, due);
+    }
+
+    /// Takes no quick way from now on, or may again.
+    #[cfg(test)]
+    pub(crate) fn set_thorough(&mut self, is_thorough: bool) {
+        self.is_thorough = is_thorough;
     }
 
     /// Whether frames may take the quick ways. While it closes an endpoint looks at more than they do.

@@ -152,13 +152,13 @@ impl Peers {
 
     /// Whether a peer may get a row that introduced itself: if need be in the place of another.
     pub(crate) fn has_room_for_stranger(&mut self, tickets: &mut impl Tickets) -> bool {
-        self.rows.len() < self.limits.peer_count_max as usize || self.make_room(tickets)
+        self.rows.len() < self.peer_count_max as usize || self.make_room(tickets)
     }
 
     /// One more peer will be named. A stranger makes room; if none can go now the table grows beyond its limit instead, at most
     /// to twice as many rows, for strangers come in only below it.
     pub(crate) fn make_room_to_name(&mut self, tickets: &mut impl Tickets) {
-        if self.rows.len() >= self.limits.peer_count_max as usize {
+        if self.rows.len() >= self.peer_count_max as usize {
             self.make_room(tickets);
         }
     }

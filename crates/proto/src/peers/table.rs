@@ -73,7 +73,7 @@ impl Peers {
 
     /// Only peers that the application named count for it: strangers cannot make it fail.
     fn check_named_count(&self) -> Result<(), PeerError> {
-        let count_max = self.limits.peer_count_max;
+        let count_max = self.peer_count_max;
         if self.named_count < count_max { Ok(()) } else { Err(PeerError::TooMany { count_max }) }
     }
 

@@ -83,7 +83,7 @@ impl Pair {
             let settings = Settings { payload_check, ..Settings::default() };
             let mut endpoint =
                 Endpoint::open(opening, limits, settings, Instant(1)).expect("sound settings");
-            endpoint.messages.bulk.peers.is_thorough = is_thorough;
+            endpoint.messages.bulk.peers.set_thorough(is_thorough);
             endpoint
         });
         let addresses = [0, 1].map(|side: usize| endpoints[side].address());
