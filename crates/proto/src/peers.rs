@@ -2,20 +2,20 @@
 
 use crate::base::ring::Ring;
 use crate::base::sabotage::Saboteur;
-use crate::base::slab::Slab;
 use crate::delivery::content::Content;
+use crate::peers::actives::Actives;
 use crate::peers::kept::{Closing, Forgotten, Reply};
 use crate::peers::links::Links;
 use crate::peers::news::News;
-use crate::peers::rows::{Active, Rows};
+use crate::peers::rows::Rows;
 use crate::peers::timers::Timers;
 use crate::seal::{Pass, TrainChecks, pass_of, train_checks};
 use crate::{Counters, Event, Identity, Limits, LinkTraits, Locator, Opening, Secret, Settings};
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 pub(crate) mod acks;
+pub(crate) mod actives;
 pub(crate) mod allowance;
 pub(crate) mod choice;
 pub(crate) mod clock;
@@ -63,9 +63,7 @@ pub(crate) struct Peers {
     named_count: u32,
     /// Rows that are not idle.
     association_count: u32,
-    pub(crate) actives: Slab<Box<Active>>,
-    #[expect(clippy::vec_box, reason = "boxes move between here and `actives` as they are")]
-    spare: Vec<Box<Active>>,
+    pub(crate) actives: Actives,
     replies: VecDeque<Reply>,
     /// A packet came whose number has a high half. Before that nobody looks for one (`Peers::base_of`).
     has_high: bool,
@@ -106,8 +104,7 @@ impl Peers {
             rows: Rows::new(fourth),
             named_count: 0,
             association_count: 0,
-            actives: Slab::default(),
-            spare: Vec::new(),
+            actives: Actives::default(),
             replies: VecDeque::new(),
             has_high: false,
             events: Ring::new(),

@@ -28,7 +28,7 @@ impl Bulk {
     #[inline(always)]
     pub(crate) fn take_ack_of_front(&mut self, row: u32, ack: &AckView<'_>) -> Option<Told> {
         let active_slot = self.peers.rows[row].active;
-        let active = &mut **self.peers.actives.get_mut(active_slot).expect("heard of");
+        let active = self.peers.actives.get_mut(active_slot).expect("heard of");
         let path_index = usize::from(ack.path());
         let path = active.paths.get_mut(path_index)?;
         let in_flight_before = path.flight().bytes_in_flight();
@@ -83,7 +83,7 @@ impl Bulk {
     /// What a run of acknowledged packets carried was accepted.
     #[inline(never)]
     fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
-        let active = &mut **self.peers.actives.get_mut(active_slot).expect("heard of");
+        let active = self.peers.actives.get_mut(active_slot).expect("heard of");
         let flight = active.paths[path_index].flight();
         let mut accepted = Accepted {
             outgoing: &mut self.outgoing,
@@ -119,7 +119,7 @@ impl Bulk {
     /// (`Endpoint::on_ack`). False, and nothing changed, if it is not that.
     #[inline(never)]
     pub(crate) fn on_ack_of_only(&mut self, now: Instant, active_slot: u32, ack: &AckRepr) -> bool {
-        let active = &mut **self.peers.actives.get_mut(active_slot).expect("heard of");
+        let active = self.peers.actives.get_mut(active_slot).expect("heard of");
         let is_one_of_several = active.paths.len() > 1;
         let Some(path) = active.paths.get_mut(usize::from(ack.path)) else { return false };
         let in_flight = path.flight().bytes_in_flight();

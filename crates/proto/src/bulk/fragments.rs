@@ -161,7 +161,7 @@ impl Bulk {
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
         train.is_unasked = true;
 
-        let active = &mut *self.peers.actives[this.active];
+        let active = &mut self.peers.actives[this.active];
         // Of a message that goes in one train no parts are kept: if it is cut later it gets them then (`keep_parts`).
         let is_all = self.parts.get_mut(send.parts).is_none_or(|parts| {
             parts.unsent.take_front(len);

@@ -224,8 +224,7 @@ impl Bulk {
         self.peers.counters.bytes_placed += len;
         self.peers.counters.bytes_landed += len;
         self.peers.rows[row].heard_at = now;
-        let active =
-            &mut **self.peers.actives.get_mut(self.peers.rows[row].active).expect("expected");
+        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("expected");
         active.welcome = false; // the peer has joined
         active.paths[usize::from(train.header.path)].note_train_len(train.payload_len);
         self.cursors[usize::from(link)] = Cursor { slot, serial, offset: end };

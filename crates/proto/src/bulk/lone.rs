@@ -124,7 +124,7 @@ impl Bulk {
             return None;
         }
         let this = peers.rows.known(spec.peer).filter(|this| this.phase == Phase::Joined)?;
-        Some((this, &**peers.actives.get(this.active)?))
+        Some((this, peers.actives.get(this.active)?))
     }
 
     /// Whether a message may leave as it is posted, and how.
@@ -174,7 +174,7 @@ impl Bulk {
         key: u64,
         len: u32,
     ) -> (u8, Locator) {
-        let active = &mut *self.peers.actives[leave.active];
+        let active = &mut self.peers.actives[leave.active];
         active.credit.on_sent(leave.cost);
         let path = &mut active.paths[usize::from(leave.index)];
         let way = (path.link(), *path.locator());

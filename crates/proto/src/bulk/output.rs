@@ -20,7 +20,7 @@ impl Bulk {
     /// What we would hold for one more active peer (PROTOCOL §5.5).
     #[inline]
     pub(crate) fn credit_for_peers(&self) -> Share {
-        self.held.share_of(self.peers.actives.len())
+        self.held.share_of(self.peers.actives.count())
     }
 }
 

@@ -176,7 +176,7 @@ impl Bulk {
         stage: SendStage,
     ) -> u64 {
         let slot = self.outgoing.next_slot();
-        let active = &mut **self.peers.actives.get_mut(active).expect("awake");
+        let active = self.peers.actives.get_mut(active).expect("awake");
         let previous = active.line().append(slot, stage, &mut self.outgoing);
         let send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
         let is_simple =

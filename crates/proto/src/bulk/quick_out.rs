@@ -44,7 +44,6 @@ impl Bulk {
         let Some(active) = self.peers.actives.get_mut(this.active) else {
             return false;
         };
-        let active = &mut **active;
         let index = match main {
             Some(main) => main,
             None if active.paths.len() == 1 => 0,
@@ -100,7 +99,7 @@ impl Bulk {
     ) -> bool {
         let share = self.credit_for_peers();
         let this = &mut self.peers.rows[row];
-        let active = &mut **self.peers.actives.get_mut(this.active).expect("plain");
+        let active = self.peers.actives.get_mut(this.active).expect("plain");
         let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
             return false;
         };
@@ -139,7 +138,7 @@ impl Bulk {
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
         let share = self.credit_for_peers();
         let this = &mut self.peers.rows[row];
-        let active = &mut **self.peers.actives.get_mut(this.active).expect("plain");
+        let active = self.peers.actives.get_mut(this.active).expect("plain");
         let Some(riding) = active.ack_to_ride(index) else { return false };
         let ack = riding.and_then(|of| plain_ack(now, of, &active.paths[usize::from(of)], share));
         let has_ack = ack.is_some();
@@ -191,12 +190,11 @@ impl Bulk {
     /// A frame that is nothing but an acknowledgement without holes (`Peers::write_acks`).
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let peer_count = self.peers.actives.len();
+        let peer_count = self.peers.actives.count();
         let this = &mut self.peers.rows[row];
         let Some(active) = self.peers.actives.get_mut(this.active) else {
             return false;
         };
-        let active = &mut **active;
         let is_alone = active.unsent == NONE && active.is_only_messages();
         let Some(index) = active.quick_path(now).filter(|_| is_alone) else { return false };
         let path = &mut active.paths[usize::from(index)];

@@ -250,8 +250,7 @@ impl Bulk {
         (head_len, frame_len): (u16, u16),
         count: u64,
     ) {
-        let active =
-            &mut **self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
+        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
         let path = &mut active.paths[path_index];
         let has_more = !active.granted.is_empty() || active.unsent != NONE;
         let look_at = path.on_sent_run(
@@ -280,8 +279,7 @@ impl Bulk {
     /// What is planned leaves. Who has less to go goes next, as with the grants; equals do not take turns, for the peer
     /// expects data where the last ended (PROTOCOL §8.8).
     fn take_granted(&mut self, row: u32, plan: &Plan) {
-        let active =
-            &mut **self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
+        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
         active.granted.pop_front();
         let send = &mut self.outgoing[plan.slot];
         let unsent = &mut self.parts[send.parts].unsent;

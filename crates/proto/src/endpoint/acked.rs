@@ -51,7 +51,7 @@ impl Endpoint {
         &Told { path_index, ref acked, in_flight_before }: &Told,
         delay_ns: u32,
     ) {
-        let active = &mut **self
+        let active = self
             .messages
             .bulk
             .peers

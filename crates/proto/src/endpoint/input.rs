@@ -294,7 +294,7 @@ impl Endpoint {
                 return;
             }
         }
-        let awake = &mut *self.peers_mut().actives[active];
+        let awake = &mut self.peers_mut().actives[active];
         if header.to != 0 {
             // The peer has joined. (A lone answer to our Hello uses our id too, and proves nothing.)
             awake.welcome = false;

@@ -5,7 +5,8 @@ use crate::base::sabotage::Sabotage;
 use crate::bulk::receives::{Receive, Receives};
 use crate::matching::Matcher;
 use crate::messages::Messages;
-use crate::peers::rows::{Row, hear, row_of_id};
+use crate::peers::actives::hear;
+use crate::peers::rows::{Row, row_of_id};
 use crate::wire::{EagerWords, LoneMessage, MessageHead};
 use crate::{BufId, Envelope, Event, Instant, Locator, Memory, PeerId, Place, ReqId, Space, Tag};
 

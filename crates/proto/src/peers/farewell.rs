@@ -59,9 +59,9 @@ impl Peers {
         this.more_rest = None;
         let active = core::mem::replace(&mut this.active, NONE);
         if active != NONE {
-            let mut active = self.actives.remove(active);
+            let mut active = self.actives.leave(active);
             active.clear();
-            self.keep_spare(active);
+            self.actives.keep(active);
         }
         // Who said goodbye knows that it is over; others may not.
         self.note_idle(now, row, if reason.is_none() { Idle::Departed } else { Idle::Gone });

@@ -124,8 +124,7 @@ impl Peers {
     /// Active rows that have such a path, in their order. Those that rest are not looked at: a server has many more of them, one for each
     /// client that left not long ago.
     pub(crate) fn active_rows_with(&self, is_it: impl Fn(&Path) -> bool) -> Vec<u32> {
-        let actives = self.actives.iter().map(|(_, active)| active);
-        let found = actives.filter(|active| active.paths.iter().any(&is_it));
+        let found = self.actives.iter().filter(|active| active.paths.iter().any(&is_it));
         let mut rows: Vec<u32> = found.map(|active| active.row).collect();
         rows.sort_unstable();
         rows

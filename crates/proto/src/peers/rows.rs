@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use crate::base::api::GoneReason;
 use crate::base::secret::Secret;
 use crate::base::seeded::Seeded;
-use crate::base::slab::{NONE, Slab};
+use crate::base::slab::NONE;
 use crate::base::types::{Identity, Instant, Locator, PeerId};
 use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, CreditRest};
@@ -23,7 +23,6 @@ use crate::peers::kept::Contest;
 use crate::peers::kept::Refusals;
 use crate::peers::kept::{Idlers, LargeLine, Refresh, Seat, Trials};
 use crate::peers::side::{Requests, Side};
-use crate::wire::Header;
 
 mod ready;
 
@@ -543,33 +542,6 @@ pub(crate) struct Ahead {
     /// Messages that ask first from now on, and how many did so the last time.
     pub(crate) pause_count: u8,
     pub(crate) last_pause_count: u8,
-}
-
-/// The row a frame is for and the path it came over, if the row is joined and awake and the frame is the next of that path.
-/// Then the peer was heard.
-#[inline(always)]
-pub(crate) fn hear<'a>(
-    now: Instant,
-    rows: &'a mut Rows,
-    actives: &'a mut Slab<Box<Active>>,
-    header: Header,
-    link: u8,
-    from: &Locator,
-) -> Option<(&'a mut Row, &'a mut Path)> {
-    let this = rows.get_any_mut(row_of_id(header.to))?;
-    if !this.is_of(&header) {
-        return None;
-    }
-    let active = &mut **actives.get_mut(this.active)?;
-    let path = active.paths.get_mut(usize::from(header.path))?;
-    // The whole number: the check was verified with this high half, which may not be the next packet's. An unnumbered frame's
-    // is 0, which is never next.
-    if header.packet != path.received().largest() + 1 || !path.comes_from(link, from) {
-        return None;
-    }
-    this.heard_at = now;
-    active.welcome = false; // the peer has joined
-    Some((this, path))
 }
 
 impl Active {

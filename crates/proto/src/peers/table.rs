@@ -10,7 +10,6 @@ use crate::peers::kept::Forgotten;
 use crate::peers::rows::{Active, Notice, Phase, make_id};
 use crate::peers::strangers::Tickets;
 use crate::{Address, Instant, Locator, PeerError, PeerId, Secret};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 impl Peers {
@@ -142,8 +141,7 @@ impl Peers {
     fn activate_resting(&mut self, row: u32) -> u32 {
         self.rows.stand_up(row);
         let this = &mut self.rows[row];
-        let mut active = self.spare.pop().unwrap_or_else(|| Box::new(Active::new(row)));
-        active.row = row;
+        let mut active = self.actives.begin(row);
         active.credit = Credit::from_rest(this.credit);
         let rtt_ns = self.settings.initial_rtt_ns;
         let more = this.more_rest.take();
@@ -156,7 +154,7 @@ impl Peers {
             let way = Origin { link: path.link(), from: *path.locator() };
             path.set_source(0, way);
         }
-        this.active = self.actives.insert(active);
+        this.active = self.actives.enter(active);
         self.refit(row);
         self.rows[row].active
     }
@@ -165,7 +163,7 @@ impl Peers {
     pub(crate) fn rest(&mut self, now: Instant, row: u32) {
         self.note_resting(now, row);
         let this = &mut self.rows[row];
-        let mut active = self.actives.remove(this.active);
+        let mut active = self.actives.leave(this.active);
         this.active = NONE;
         this.credit = active.credit.rest();
         this.rest = active.paths.first().map(Path::rest);
@@ -174,13 +172,7 @@ impl Peers {
             this.more_rest = Some(more.into_boxed_slice());
         }
         active.clear();
-        self.keep_spare(active);
-    }
-
-    pub(crate) fn keep_spare(&mut self, active: Box<Active>) {
-        if self.spare.len() < SPARE_COUNT_MAX {
-            self.spare.push(active);
-        }
+        self.actives.keep(active);
     }
 
     /// The row may have something to send.
@@ -242,6 +234,3 @@ impl Peers {
         now + self.settings.gone_after_ns / 4
     }
 }
-
-/// Spare active records kept, with their queues' memory.
-pub(crate) const SPARE_COUNT_MAX: usize = 64;
