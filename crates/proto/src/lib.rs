@@ -35,7 +35,7 @@
 //! Folders are rooms, one above the other. A file names what stands in its own room and below, and nobody below `endpoint` knows the
 //! [`Endpoint`]; `cargo xtask check` holds it so (`xtask/src/rooms.rs`). Each part has its own state and contains the one below it, or is
 //! handed it; it takes what happened and returns what is to be done. What is behind a path, a timer or a budget only its own room touches; the tables of
-//! messages under way are `Bulk`'s, and the rooms that contain it work on their entries.
+//! messages under way are `Bulk`'s, and the rooms that contain it say what happened to which message, and may look at it.
 //!
 //! ```text
 //!   base                  the nouns (types, api), bounds and settings (limits), what things are kept in (slab, ring, pool, gaps)
@@ -43,23 +43,24 @@
 //!   wire                  what a frame looks like: the only room that knows byte offsets
 //!   lookup                how an endpoint is found by host and number: apart from all else
 //!   delivery              one path: content, sent, ack, rtt, window, rate, credit; a frame that is being filled
-//!   peers     `Peers`     rows; table (wake, rest), contact (strangers become peers), strangers, farewell; pairs, choice, contest (several
+//!   peers     `Peers`     rows, actives; table (wake, rest), contact (strangers become peers), strangers, farewell; pairs, choice, contest (several
 //!                         ways to one peer); timers, clock, received, output, acks, obstacle, allowance; links, news; sending (may
 //!                         it go?), seals (whose key?)
 //!   matching              how a message finds its receive
-//!   bulk      `Bulk`      arrival, outgoing: what is under way; held (what we hold, and for how much there is room); filling,
-//!                         settled; large, grants, ahead, fetch (rendezvous); train, landing
-//!                         (many frames at once); framed; transfer (of one-sided operations)
-//!   messages  `Messages`  post, arrive, fill, take; overflow, abandon, turns, farewell; output, fragments
+//!   bulk      `Bulk`      outgoing: post, copied, framed, output, settled, refused: sends from their post to their end; lone, quick_out, acked:
+//!                         the common ones at little cost; arrival, receives: holding, bound, filling: what arrives, without a receive and with
+//!                         one; held (what we hold, and for how much there is room); large, grants, ahead, fetch (rendezvous); train,
+//!                         fragments, landing (many frames at once); transfer (of one-sided operations)
+//!   messages  `Messages`  which message goes to which receive: post, arrive, fill, take; overflow, abandon, turns, farewell
 //!   onesided  `Onesided`  operate │ serve, region, atomic, transfer: at the asking side │ at the side that is asked; handed a `Bulk`; portals: operations with
 //!                         matching at the target, events, counters and triggers
 //!   streams   `Streams`   messages piece by piece; handed the `Messages`
 //!   endpoint  `Endpoint`  what a driver sees, and routes: input, acked, data, output, clock, farewell, calls (the doors of single parts);
-//!                         quick, quick_out, lone, given, whole, fragments: the common frames at little cost; aside
+//!                         quick, given, told, whole, fragments: the common frames at little cost; aside
 //!   base/sabotage, wraps  for tests: deliberate faults; numbers across their wrap
 //! ```
 //!
-//! `quick` and `lone` come last because they do for the common frames what the others do for all. They skip questions, not
+//! `quick`, `quick_out` and `lone` stand apart because they do for the common frames what the others do for all. They skip questions, not
 //! rules: what may go, what is noted of a packet that leaves, and how a send ends stand once, in `credit`, `path` and
 //! `outgoing`, and are inlined.
 #![no_std]

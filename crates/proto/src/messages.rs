@@ -1,4 +1,4 @@
-//! Messages: how they are posted, matched, held, refused, filled and given up.
+//! Messages that arrive: which receive takes which, in whose turn; how they are refused, recalled and given up.
 
 use crate::bulk::Bulk;
 use crate::matching::Matcher;

@@ -50,7 +50,7 @@ impl Ahead {
     }
 
     /// Notes a message as announced; `sum` is what is ahead to all peers. True unless it was before: its announcement was lost, and says the same again.
-    pub(crate) fn announce(&mut self, send: &mut Outgoing, len_max: u32, sum: &mut u64) -> bool {
+    pub(super) fn announce(&mut self, send: &mut Outgoing, len_max: u32, sum: &mut u64) -> bool {
         if send.announced != Announced::No {
             return false;
         }
@@ -65,7 +65,7 @@ impl Ahead {
     }
 
     /// The peer grants a message from `offset` to `end`.
-    pub(crate) fn on_granted(&mut self, send: &mut Outgoing, offset: u64, end: u64) {
+    pub(super) fn on_granted(&mut self, send: &mut Outgoing, offset: u64, end: u64) {
         if let Announced::Yes { ahead_to } = send.announced {
             // Of a message that ends there it says no more than that.
             let units = end.div_ceil(AHEAD_UNIT).min(u16::MAX.into()) as u16;
@@ -81,19 +81,19 @@ impl Ahead {
     }
 
     /// Whether the next message that may go unasked had better ask: some of an earlier one was sent in vain.
-    pub(crate) fn asks_first(&mut self) -> bool {
+    pub(super) fn asks_first(&mut self) -> bool {
         let is_pause = self.pause_count > 0;
         self.pause_count = self.pause_count.saturating_sub(1);
         is_pause
     }
 
     /// Whether messages ask first for a while. Unlike `asks_first` this counts no message.
-    pub(crate) fn is_pausing(&self) -> bool {
+    pub(super) fn is_pausing(&self) -> bool {
         self.pause_count > 0
     }
 
     /// Some of a message that nobody had asked for was lost.
-    pub(crate) fn on_lost(&mut self) {
+    pub(super) fn on_lost(&mut self) {
         if self.pause_count == 0 {
             self.pause();
         }
@@ -105,7 +105,7 @@ impl Ahead {
     }
 
     /// A message is over. `was_sure`: it would have gone unasked whatever happened before.
-    pub(crate) fn on_ended(&mut self, send: &Outgoing, was_sure: bool, sum: &mut u64) {
+    pub(super) fn on_ended(&mut self, send: &Outgoing, was_sure: bool, sum: &mut u64) {
         self.forget(send, sum);
         match send.announced {
             Announced::No if !was_sure && self.pause_count == 0 => {
@@ -118,7 +118,7 @@ impl Ahead {
     }
 
     /// A message is refused, and will be announced again.
-    pub(crate) fn on_refused(&mut self, send: &mut Outgoing, sum: &mut u64) {
+    pub(super) fn on_refused(&mut self, send: &mut Outgoing, sum: &mut u64) {
         self.forget(send, sum);
         if send.announced.ahead_to() > 0 {
             self.pause();
@@ -146,7 +146,7 @@ fn share_len(ahead_len: u32) -> u64 {
 /// As a sender.
 impl Bulk {
     /// An announcement leaves: the first bytes follow it.
-    pub(crate) fn send_ahead(&mut self, slot: u32) {
+    pub(super) fn send_ahead(&mut self, slot: u32) {
         let send = &mut self.outgoing[slot];
         let ahead_to = send.announced.ahead_to();
         if ahead_to == 0 {
@@ -163,7 +163,7 @@ impl Bulk {
 /// As a receiver.
 impl Bulk {
     /// A message was matched, and nothing of what comes ahead of its grant was dropped: it counts as granted, if the budget has room for it.
-    pub(crate) fn grant_ahead(&mut self, now: Instant, slot: u32, ahead_to: u64) {
+    pub(super) fn grant_ahead(&mut self, now: Instant, slot: u32, ahead_to: u64) {
         let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
         let progress = &mut self.progress[index];
         let start = progress.granted_to;
@@ -185,7 +185,7 @@ impl Bulk {
     }
 
     /// How far an announced message may be taken ahead: not at all if some of it came before its announcement, and is gone.
-    pub(crate) fn taken_ahead(&self, row: u32, head: &MessageHead) -> u64 {
+    pub(super) fn taken_ahead(&self, row: u32, head: &MessageHead) -> u64 {
         let this = &self.peers.rows[row];
         match expand(head.message, this.numbers.next_in) < this.ahead_missed_to {
             true => 0,

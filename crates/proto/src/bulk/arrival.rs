@@ -147,12 +147,12 @@ pub(crate) fn number_key(row: u32, message: u32) -> u64 {
 }
 
 /// The key of a transfer of any lane: a message's, a put's or a get's. Rows have 24 bits, so the lane has room.
-pub(crate) fn lane_key(lane: Lane, row: u32, message: u32) -> u64 {
+pub(super) fn lane_key(lane: Lane, row: u32, message: u32) -> u64 {
     (lane as u64) << LANE_SHIFT | number_key(row, message)
 }
 
 /// The lane of such a key, as on the wire.
-pub(crate) fn lane_of(key: u64) -> u8 {
+pub(super) fn lane_of(key: u64) -> u8 {
     (key >> LANE_SHIFT) as u8
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn held_len(head: &MessageHead) -> u64 {
 
 impl Progress {
     /// Where the first byte is missing that is wanted; the end of what is wanted if none is.
-    pub(crate) fn first_wanted(&self) -> u64 {
+    pub(super) fn first_wanted(&self) -> u64 {
         self.gaps.first_gap().map_or(self.cap, |gap| gap.0)
     }
 

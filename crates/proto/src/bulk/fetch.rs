@@ -45,7 +45,7 @@ impl Bulk {
     }
 
     /// A matched message is fetched; false: nobody said where it is.
-    pub(crate) fn start_fetch(&mut self, slot: u32) -> bool {
+    pub(super) fn start_fetch(&mut self, slot: u32) -> bool {
         let is_told = self.progress[self.arrivals[slot].progress].told.is_some();
         if is_told {
             self.fetches.push_back((slot, self.arrivals.serial(slot)));

@@ -27,12 +27,14 @@ impl Absorbed {
 }
 
 impl Bulk {
-    pub(crate) fn map(&mut self, slot: u32) {
+    /// A message is known by its number.
+    pub(super) fn map(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
         self.peers.rows[arrival.row].arrival_count += 1;
         self.by_number.insert(lane_key(arrival.lane, arrival.row, arrival.message), slot);
     }
 
+    /// A message is not known by its number any more: it is whole and had its turn, is over, or was of an association that is.
     pub(crate) fn unmap(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
         let key = lane_key(arrival.lane, arrival.row, arrival.message);
@@ -96,7 +98,7 @@ impl Bulk {
         }
     }
 
-    pub(crate) fn uncharge(&mut self, slot: u32) {
+    pub(super) fn uncharge(&mut self, slot: u32) {
         if self.arrivals[slot].charged && !self.peers.saboteur.makes(Sabotage::CreditNeverReturned)
         {
             self.arrivals[slot].charged = false;
@@ -106,13 +108,13 @@ impl Bulk {
 
     /// Every arrival comes by this way and goes by the next: as long as there are any its row stays known.
     #[inline(always)]
-    pub(crate) fn insert_arrival(&mut self, arrival: Arrival) -> u32 {
+    pub(super) fn insert_arrival(&mut self, arrival: Arrival) -> u32 {
         self.peers.rows[arrival.row].kept_count += 1;
         self.arrivals.insert(arrival)
     }
 
     #[inline(always)]
-    pub(crate) fn extract_arrival(&mut self, slot: u32) -> Arrival {
+    pub(super) fn extract_arrival(&mut self, slot: u32) -> Arrival {
         let arrival = self.arrivals.remove(slot);
         self.peers.rows[arrival.row].kept_count -= 1;
         arrival

@@ -17,7 +17,7 @@ use crate::wire::LONE_HEAD_LEN_MAX;
 
 impl Bulk {
     /// Keeps a message as the frames of its train. False: there is no room for their heads.
-    pub(crate) fn keep_frames(
+    pub(super) fn keep_frames(
         &mut self,
         slot: u32,
         pool: u32,
@@ -48,7 +48,7 @@ impl Bulk {
     }
 
     /// Copies a message that leaves as one frame, with room before it for its head. `None`: there is no room.
-    pub(crate) fn copy_framed(&mut self, bytes: &[u8]) -> Option<Bytes> {
+    pub(super) fn copy_framed(&mut self, bytes: &[u8]) -> Option<Bytes> {
         let pool = self.copied.try_reserve(LONE_HEAD_LEN_MAX + bytes.len())?;
         self.copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX..].copy_from_slice(bytes);
         let (head_len, payload_len) = (LONE_HEAD_LEN_MAX as u16, bytes.len() as u16);
@@ -68,7 +68,7 @@ impl Bulk {
 
     /// Some of a message is to be sent again: its bytes stand together from now on.
     #[cold]
-    pub(crate) fn unframe(&mut self, slot: u32) {
+    pub(super) fn unframe(&mut self, slot: u32) {
         let send = &mut self.outgoing[slot];
         let Bytes::Frames { pool, head_len, payload_len } = send.bytes else { return };
         let (head_len, payload_len) = (usize::from(head_len), usize::from(payload_len));

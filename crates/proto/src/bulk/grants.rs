@@ -164,7 +164,7 @@ impl Grants {
     }
 
     /// Whether the message's own rule (grants in flight, bytes ahead; PROTOCOL §8.2) allows another grant.
-    pub(crate) fn set_ready(&mut self, slot: u32, ready: bool) {
+    pub(super) fn set_ready(&mut self, slot: u32, ready: bool) {
         let Some(sharer) = self.sharer_mut(slot) else { return };
         if sharer.ready == ready {
             return; // who waits keeps its place
@@ -203,12 +203,12 @@ impl Grants {
     }
 
     /// Bytes that may be granted now, over all messages.
-    pub(crate) fn room(&self) -> u64 {
+    pub(super) fn room(&self) -> u64 {
         self.open_len_max.saturating_sub(self.open_len)
     }
 
     /// `len` bytes were granted to a message: it goes to the back of its turn.
-    pub(crate) fn on_granted(&mut self, slot: u32, len: u64) {
+    pub(super) fn on_granted(&mut self, slot: u32, len: u64) {
         debug_assert!(len <= self.room(), "granted {len}, room {}", self.room());
         self.since_oldest = (self.since_oldest + 1) % OLDEST_EVERY;
         self.dequeue(slot);
@@ -222,7 +222,7 @@ impl Grants {
 
     /// `len` new bytes arrived. Bytes that nobody granted (first bytes) may be among them, so this never takes more
     /// than the message has open.
-    pub(crate) fn on_arrived(&mut self, slot: u32, len: u64) {
+    pub(super) fn on_arrived(&mut self, slot: u32, len: u64) {
         let Some(sharer) = self.sharer_mut(slot) else { return };
         let closed = len.min(sharer.open);
         sharer.open -= closed;
@@ -260,7 +260,7 @@ impl Grants {
     }
 
     /// Bytes granted to a message and not arrived.
-    pub(crate) fn open_of(&self, slot: u32) -> u64 {
+    pub(super) fn open_of(&self, slot: u32) -> u64 {
         self.sharers.get(slot as usize).map_or(0, |sharer| sharer.open)
     }
 
@@ -271,7 +271,7 @@ impl Grants {
     }
 
     /// Bytes of a message still to be granted.
-    pub(crate) fn remaining_of(&self, slot: u32) -> u64 {
+    pub(super) fn remaining_of(&self, slot: u32) -> u64 {
         self.sharers.get(slot as usize).map_or(0, |sharer| sharer.remaining)
     }
 
@@ -363,7 +363,7 @@ impl Budgets {
         self.free.has(slot)
     }
 
-    pub(crate) fn set_ready(&mut self, slot: u32, ready: bool) {
+    pub(super) fn set_ready(&mut self, slot: u32, ready: bool) {
         self.of_mut(slot).set_ready(slot, ready);
     }
 
@@ -372,15 +372,15 @@ impl Budgets {
     }
 
     /// Bytes that may be granted to this message now.
-    pub(crate) fn room(&self, slot: u32) -> u64 {
+    pub(super) fn room(&self, slot: u32) -> u64 {
         self.of(slot).room()
     }
 
-    pub(crate) fn on_granted(&mut self, slot: u32, len: u64) {
+    pub(super) fn on_granted(&mut self, slot: u32, len: u64) {
         self.of_mut(slot).on_granted(slot, len);
     }
 
-    pub(crate) fn on_arrived(&mut self, slot: u32, len: u64) {
+    pub(super) fn on_arrived(&mut self, slot: u32, len: u64) {
         self.of_mut(slot).on_arrived(slot, len);
     }
 
@@ -388,7 +388,7 @@ impl Budgets {
         self.of_mut(slot).stop(slot);
     }
 
-    pub(crate) fn open_of(&self, slot: u32) -> u64 {
+    pub(super) fn open_of(&self, slot: u32) -> u64 {
         self.of(slot).open_of(slot)
     }
 
@@ -397,7 +397,7 @@ impl Budgets {
         self.of(slot).is_waiting(slot)
     }
 
-    pub(crate) fn remaining_of(&self, slot: u32) -> u64 {
+    pub(super) fn remaining_of(&self, slot: u32) -> u64 {
         self.of(slot).remaining_of(slot)
     }
 }

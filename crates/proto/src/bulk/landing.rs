@@ -174,7 +174,7 @@ impl Bulk {
     /// as a frame allows, or was cut: to fill a hole, or because its sender knew of no further grant yet. So a shorter one tells how long frames are
     /// only if another of that length follows it; and no full frame is shorter than the floor.
     #[inline]
-    pub(crate) fn note_data(
+    pub(super) fn note_data(
         &mut self,
         row: u32,
         link: u8,
@@ -199,7 +199,7 @@ impl Bulk {
 
 impl crate::bulk::arrival::Arrival {
     /// The message is granted, and its bytes go to a receive.
-    pub(crate) fn takes_data(&self) -> bool {
+    pub(super) fn takes_data(&self) -> bool {
         let placing =
             self.stage == Stage::Arriving || (self.stage == Stage::Unexpected && self.in_overflow);
         self.is_large && placing && self.progress != NONE

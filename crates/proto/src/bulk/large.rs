@@ -29,7 +29,7 @@ const REGRANT_COUNT_MAX: usize = 8;
 impl Bulk {
     /// A large message was matched: it takes part in the grants, or waits for an earlier one of its peer (PROTOCOL §8.4).
     /// Its sender sends it up to `ahead_to` without having been asked.
-    pub(crate) fn start_grants(&mut self, now: Instant, slot: u32, ahead_to: u64) {
+    pub(super) fn start_grants(&mut self, now: Instant, slot: u32, ahead_to: u64) {
         if self.start_fetch(slot) {
             return;
         }
@@ -99,7 +99,7 @@ impl Bulk {
     }
 
     /// The peer's message that was granted needs no more, or is gone: the next begins.
-    pub(crate) fn pass_turn(&mut self, row: u32, look_at: Instant) {
+    pub(super) fn pass_turn(&mut self, row: u32, look_at: Instant) {
         let next = self.peers.rows[row].large.waiting_first;
         self.peers.rows[row].large.granting = next;
         if next != NONE {
@@ -123,7 +123,7 @@ impl Bulk {
     }
 
     /// Bytes of Data a frame from this peer holds.
-    pub(crate) fn data_len(&self, row: u32) -> u64 {
+    pub(super) fn data_len(&self, row: u32) -> u64 {
         let frame_len = match self.peers.actives.get(self.peers.rows[row].active) {
             Some(active) if active.frame_len > 0 => active.frame_len,
             _ => self.peers.rows[row].frame_len_max.min(self.peers.settings.frame_len_max),
@@ -139,7 +139,7 @@ impl Bulk {
     }
 
     /// Grants as long as somebody may be granted.
-    pub(crate) fn pump_grants(&mut self, now: Instant) {
+    pub(super) fn pump_grants(&mut self, now: Instant) {
         while let Some(slot) = self.grants.next() {
             let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
             let data_len = self.data_len(row);
@@ -175,7 +175,7 @@ impl Bulk {
     }
 
     /// Whether the message's own rule allows another grant now (PROTOCOL §8.2).
-    pub(crate) fn judge_readiness(&mut self, slot: u32) {
+    pub(super) fn judge_readiness(&mut self, slot: u32) {
         let data_len = self.data_len(self.arrivals[slot].row);
         let open = self.grants.open_of(slot);
         // By products, not quotients: this is asked for every frame.
@@ -361,7 +361,7 @@ impl Bulk {
         }
     }
 
-    pub(crate) fn queue_granted(&mut self, slot: u32) {
+    pub(super) fn queue_granted(&mut self, slot: u32) {
         let serial = self.outgoing.serial(slot);
         let send = &mut self.outgoing[slot];
         if !send.is_queued {
@@ -377,7 +377,7 @@ impl Bulk {
 
     /// A message of ours by its number. Those that expect grants or a Done are indexed; a peer that asks for a
     /// message it holds back is rare, and a walk will do.
-    pub(crate) fn find_outgoing(&self, row: u32, message: u32) -> Option<u32> {
+    pub(super) fn find_outgoing(&self, row: u32, message: u32) -> Option<u32> {
         if let Some(&slot) = self.sends_by_number.get(&number_key(row, message)) {
             return Some(slot);
         }

@@ -4,7 +4,7 @@
 //! put them in line, have the row take its turn, and describe the frame for a driver to gather: post and frame are one
 //! step here, the frame's head is written where the driver wants it, and the driver puts the payload behind it.
 //!
-//! What this does is `post_send` and `write_lone` or `write_answer` (`quick`) in one; a message that cannot go this way
+//! What this does is `post_send` and `write_lone` or `write_answer` (`quick_out`) in one; a message that cannot go this way
 //! is refused with nothing changed, and posted in the usual way. PROTOCOL §7, §10.
 
 use crate::base::api::{Payload, SendSpec};

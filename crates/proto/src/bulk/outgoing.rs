@@ -151,20 +151,20 @@ impl Outgoing {
     }
 
     /// The peer has granted some of it: it knows the message, and cannot refuse it any more.
-    pub(crate) fn is_granted(&self) -> bool {
+    pub(super) fn is_granted(&self) -> bool {
         self.stage == SendStage::Pulled || self.announced.is_known()
     }
 
     /// Whether it can go as one Eager record into this much room.
     #[inline]
-    pub(crate) fn fits_whole(&self, room: usize) -> bool {
+    pub(super) fn fits_whole(&self, room: usize) -> bool {
         let head_len = wire::eager_head_len(self.immediate.is_some());
         !self.is_large && self.parts == NONE && self.total as usize + head_len <= room
     }
 
     /// Whether it is over when the peer has accepted so many bytes, in one piece: what most sends are.
     #[inline(always)]
-    pub(crate) fn ends_when_accepted(&self, len: u32) -> bool {
+    pub(super) fn ends_when_accepted(&self, len: u32) -> bool {
         self.is_simple
             && self.parts == NONE
             && self.stage != SendStage::Pulled
@@ -174,7 +174,7 @@ impl Outgoing {
     /// The application is told how it ended, and copied bytes are given back: of those only a failure is told, and of a stream that
     /// breaks its writer is told elsewhere.
     #[inline(always)]
-    pub(crate) fn tell_end(
+    pub(super) fn tell_end(
         &self,
         req: ReqId,
         result: Result<u64, Failure>,
@@ -266,14 +266,14 @@ impl Line<'_> {
 
 impl Active {
     #[inline(always)]
-    pub(crate) fn line(&mut self) -> Line<'_> {
+    pub(super) fn line(&mut self) -> Line<'_> {
         Line { first: &mut self.first, last: &mut self.last, unsent: &mut self.unsent }
     }
 }
 
 /// The request of a send, by its slot and serial.
 #[inline(always)]
-pub(crate) fn send_req(slot: u32, serial: u32) -> ReqId {
+pub(super) fn send_req(slot: u32, serial: u32) -> ReqId {
     ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT)
 }
 
@@ -302,7 +302,7 @@ impl Announced {
         matches!(self, Self::Known { .. })
     }
 
-    pub(crate) fn ahead_to(self) -> u64 {
+    pub(super) fn ahead_to(self) -> u64 {
         match self {
             Self::No => 0,
             Self::Yes { ahead_to } | Self::Known { ahead_to, .. } => ahead_to.into(),

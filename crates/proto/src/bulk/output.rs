@@ -187,7 +187,7 @@ impl Bulk {
 
     /// One record of a message: all of it if it fits, a fragment, or an announcement. False if there is no room.
     #[inline]
-    pub(crate) fn write_message(
+    pub(super) fn write_message(
         &mut self,
         row: u32,
         index: usize,

@@ -1,6 +1,6 @@
 //! The common frames, out: whole small messages, with the acknowledgement that waits, and acknowledgements alone.
 //!
-//! As in `quick`, these do what `output` would do, without asking for all that could be but is not.
+//! As in `endpoint/quick`, these do what `output` would do, without asking for all that could be but is not.
 
 use crate::base::api::{Piece, TxFrame};
 use crate::base::sabotage::Sabotage;
@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 impl Bulk {
     /// A frame of whole messages to a joined peer over its only path, or the main one while no other wants anything
-    /// (`Endpoint::write_packet`).
+    /// (`endpoint/output`).
     #[inline(always)]
     pub(crate) fn write_quick(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         self.write_lone(now, row, None, tx)
@@ -268,7 +268,7 @@ fn put_whole(body: &mut Vec<Piece>, send: &mut Outgoing, len: u32) {
     send.stage = SendStage::Sent;
 }
 
-/// What a message costs of the peer's credit, if it goes in one piece and may go now (`Messages::write_message`).
+/// What a message costs of the peer's credit, if it goes in one piece and may go now (`write_message`).
 #[inline(always)]
 fn may_go(send: &Outgoing, this: &Row, credit: Credit) -> Option<u64> {
     let is_whole = !send.is_large && send.parts == NONE && send.stage == SendStage::Waiting;

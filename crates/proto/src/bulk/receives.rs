@@ -167,7 +167,7 @@ impl Receives {
     }
 
     /// The place of a put or a get.
-    pub(crate) fn open_for_transfer(&mut self, source: PeerId, buf: BufId, owner: u64) -> u32 {
+    pub(super) fn open_for_transfer(&mut self, source: PeerId, buf: BufId, owner: u64) -> u32 {
         self.table.insert(Receive::for_transfer(source, buf, owner))
     }
 

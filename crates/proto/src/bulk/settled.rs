@@ -93,7 +93,7 @@ impl Bulk {
 impl Bulk {
     /// Takes a send out of its peer's list and tells the application, unless its payload was copied. A good end says how many bytes
     /// were taken.
-    pub(crate) fn end_send(&mut self, slot: u32, result: Result<u64, Failure>) {
+    pub(super) fn end_send(&mut self, slot: u32, result: Result<u64, Failure>) {
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
         let send = self.take_send(slot);
         send.tell_end(req, result, &mut self.copied, &mut self.peers.events);
@@ -147,7 +147,7 @@ impl Bulk {
     }
 
     /// Takes a send out of its peer's list and of all tables. Nobody is told.
-    pub(crate) fn take_send(&mut self, slot: u32) -> Outgoing {
+    pub(super) fn take_send(&mut self, slot: u32) -> Outgoing {
         let send = self.outgoing.remove(slot);
         let active = self.peers.active_of_mut(send.row);
         active.line().unlink(slot, &send, &mut self.outgoing);

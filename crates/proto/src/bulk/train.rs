@@ -241,7 +241,7 @@ impl Bulk {
     }
 
     /// A train is written: it is noted in the flight, and others have their turn.
-    pub(crate) fn on_train_sent(
+    pub(super) fn on_train_sent(
         &mut self,
         now: Instant,
         row: u32,

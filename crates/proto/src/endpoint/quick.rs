@@ -1,5 +1,5 @@
 //! The common frames, in: whole small messages between peers who know each other, and their acknowledgements, with nothing
-//! else waiting. How they leave is in `quick_out`.
+//! else waiting. How they leave is in `bulk/quick_out`.
 //!
 //! These functions do what `output` and `input` would do, without asking for all that could be but is not: what must not
 //! be so is asked first, in one place, and whoever says no has changed nothing. A row, its active record and its path
