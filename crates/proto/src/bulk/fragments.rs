@@ -307,10 +307,7 @@ impl Bulk {
         let is_whole = progress.gaps.is_empty();
         self.peers.counters.frames_in += count as u64;
         self.peers.counters.frames_together += count as u64;
-        self.peers.rows[row].heard_at = now;
-        if let Some(active) = self.peers.actives.get_mut(self.peers.rows[row].active) {
-            active.welcome = false; // the peer has joined
-        }
+        self.peers.note_heard(now, row);
         is_whole
     }
 }

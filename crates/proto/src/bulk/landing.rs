@@ -223,9 +223,8 @@ impl Bulk {
         self.peers.counters.frames_in += count as u64;
         self.peers.counters.bytes_placed += len;
         self.peers.counters.bytes_landed += len;
-        self.peers.rows[row].heard_at = now;
-        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("expected");
-        active.welcome = false; // the peer has joined
+        self.peers.note_heard(now, row);
+        let active = self.peers.active_of_mut(row);
         active.paths[usize::from(train.header.path)].note_train_len(train.payload_len);
         self.cursors[usize::from(link)] = Cursor { slot, serial, offset: end };
         let progress = &mut self.progress[self.arrivals[slot].progress];

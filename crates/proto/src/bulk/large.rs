@@ -286,7 +286,7 @@ impl Bulk {
             self.regrant_at = self.regrant_at.min(now + patience);
             // A grant that is still on its way will be repeated by itself; a second one beside it would be too.
             if progress.grant_count == 0 && !self.peers.saboteur.makes(Sabotage::GrantLostForGood) {
-                self.regrant_one(slot, active);
+                self.regrant_one(slot);
             }
             // All that was granted may have come by another way than as data: with a repeated announcement, whose frame was
             // longer than that of the first.
@@ -297,7 +297,7 @@ impl Bulk {
         self.pump_grants(now);
     }
 
-    fn regrant_one(&mut self, slot: u32, active: u32) {
+    fn regrant_one(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
         let serial = self.arrivals.serial(slot);
         let progress = &self.progress[arrival.progress];
@@ -310,7 +310,7 @@ impl Bulk {
             let again = Content::Grant { slot, serial, offset: start, len };
             self.peers.counters.grants_repeated += 1;
             repeated += 1;
-            self.peers.actives[active].control.push_back(Notice::Content(again));
+            self.peers.say(arrival.row, Notice::Content(again));
         }
         let (row, index) = (arrival.row, arrival.progress);
         self.progress[index].grant_count += repeated;

@@ -215,10 +215,8 @@ impl Bulk {
         }
         let (row, message) = (self.outgoing[slot].row, self.outgoing[slot].message as u32);
         self.end_send(slot, Err(Failure::Cancelled));
-        let active = self.peers.active_of_mut(row);
-        active.cancel_count += 1;
-        active.control.push_back(Notice::Content(Content::Cancel { message }));
-        self.peers.make_ready(row);
+        self.peers.active_of_mut(row).cancel_count += 1;
+        self.peers.say(row, Notice::Content(Content::Cancel { message }));
         true
     }
 }

@@ -120,7 +120,6 @@ impl Bulk {
                 none: false,
             };
         }
-        self.peers.actives[active].control.push_back(Notice::Found(found));
-        self.peers.make_ready(row);
+        self.peers.say(row, Notice::Found(found));
     }
 }

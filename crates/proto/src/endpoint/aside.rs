@@ -101,9 +101,8 @@ impl Endpoint {
             return self.reject_aside(row, &view);
         }
         self.peers_mut().counters.frames_in += 1;
-        let active = self.peers_mut().activate(row);
-        self.peers_mut().actives[active].welcome = false;
-        self.peers_mut().actives[active].is_checked = Some(view.crc().is_some());
+        self.peers_mut().activate(row);
+        self.peers_mut().note_checked(row, view.crc().is_some());
         let (verdict, ..) = self.on_records(now, (row, link), &view, true, memory);
         if verdict == Verdict::Refused {
             self.reject_aside(row, &view);

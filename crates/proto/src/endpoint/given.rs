@@ -260,7 +260,7 @@ impl Endpoint {
             return Taken::No;
         }
         let Some(row) = self.peers().giver_of(link, from, &header) else { return Taken::No };
-        self.messages.bulk.peers.note_giver(now, row);
+        self.messages.bulk.peers.note_heard(now, row);
         match self.messages.take_untold(row, head, body.len() + missing_len) {
             Ok((received, buf)) => {
                 let counters = &mut self.peers_mut().counters;

@@ -294,14 +294,13 @@ impl Endpoint {
                 return;
             }
         }
-        let awake = &mut self.peers_mut().actives[active];
         if header.to != 0 {
             // The peer has joined. (A lone answer to our Hello uses our id too, and proves nothing.)
-            awake.welcome = false;
-            awake.is_checked = Some(view.crc().is_some());
+            self.peers_mut().note_checked(row, view.crc().is_some());
         }
         let path_index = usize::from(header.path);
-        if path_index >= awake.paths.len() && !self.peers_mut().make_place(row, path_index) {
+        let has_place = path_index < self.peers().actives[active].paths.len();
+        if !has_place && !self.peers_mut().make_place(row, path_index) {
             return;
         }
         let path = &mut self.messages.bulk.peers.actives[active].paths[path_index];

@@ -183,7 +183,7 @@ impl Endpoint {
         let Some(row) = self.peers().giver_of(link, from, &view.header()) else {
             return Taken::No;
         };
-        self.messages.bulk.peers.note_giver(now, row);
+        self.messages.bulk.peers.note_heard(now, row);
         match (view.note(), view.whereabouts()) {
             (NoteRepr::Told { .. }, Some(whereabouts)) => {
                 self.foresee_told(row, view.note(), whereabouts).map_or(Taken::No, Taken::Told)

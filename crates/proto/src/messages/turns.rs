@@ -135,10 +135,8 @@ impl Messages {
             for at in 0..self.refused.len() {
                 let row = self.refused[at];
                 if posted.criteria.source.is_none_or(|source| source.row() == row) {
-                    let active = self.bulk.peers.activate(row);
-                    self.bulk.peers.actives[active].control.push_back(Notice::Query(number));
                     self.bulk.peers.counters.queries += 1;
-                    self.bulk.peers.make_ready(row);
+                    self.bulk.peers.say(row, Notice::Query(number));
                 }
             }
         }

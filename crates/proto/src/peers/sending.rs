@@ -49,12 +49,19 @@ impl Peers {
         (self.links.is_private(link) && path.comes_from(link, from)).then_some(row)
     }
 
-    /// A frame of this row's peer came that it had given to a link: it has joined.
+    /// A frame of this row's peer came that only a peer can send who has joined.
     #[inline(always)]
-    pub(crate) fn note_giver(&mut self, now: Instant, row: u32) {
+    pub(crate) fn note_heard(&mut self, now: Instant, row: u32) {
         let this = &mut self.rows[row];
         this.heard_at = now;
         self.actives[this.active].welcome = false;
+    }
+
+    /// Such a frame states a sum of its body, or does not.
+    pub(crate) fn note_checked(&mut self, row: u32, is_checked: bool) {
+        let active = self.active_of_mut(row);
+        active.welcome = false;
+        active.is_checked = Some(is_checked);
     }
 
     /// The row and the path of a numbered frame that came on `link` from `from`, and the whole number of its packet. Nothing is verified yet. `None` if its

@@ -197,8 +197,13 @@ impl Peers {
         if self.rows[row].phase == Phase::Idle {
             return; // nobody is there to hear it
         }
+        self.say(row, Notice::Content(content));
+    }
+
+    /// A notice leaves with the next frame to a peer.
+    pub(crate) fn say(&mut self, row: u32, notice: Notice) {
         let active = self.activate(row);
-        self.actives[active].control.push_back(Notice::Content(content));
+        self.actives[active].control.push_back(notice);
         self.make_ready(row);
     }
 
