@@ -149,14 +149,14 @@ impl Endpoint {
 
     /// What peers' one-sided operations make us hold now: requests, bytes of answers.
     pub fn served(&self) -> (u32, u64) {
-        (self.onesided.served_count, self.onesided.results.used_len())
+        self.onesided.served()
     }
 
     /// The bytes of a pooled piece of a frame's body.
     pub fn pooled(&self, slot: u32) -> &[u8] {
         match slot & RESULT_BIT {
             0 => self.bulk().copied_bytes(slot),
-            _ => self.onesided.results.bytes(slot & !RESULT_BIT),
+            _ => self.onesided.result_bytes(slot & !RESULT_BIT),
         }
     }
 

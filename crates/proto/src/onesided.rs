@@ -1,12 +1,12 @@
 //! One-sided operations: as who asks for them, and as who is asked.
 
-use crate::Limits;
 use crate::base::pool::BytePool;
 use crate::base::seeded::Seeded;
 use crate::base::slab::Slab;
 use crate::base::types::Instant;
 use crate::onesided::portals::Portals;
 use crate::onesided::records::{Answer, Operation, Regions, Request};
+use crate::{Limits, PeerId};
 use hashbrown::HashMap;
 
 pub(crate) mod atomic;
@@ -22,23 +22,23 @@ pub(crate) mod transfer;
 #[derive(Debug)]
 pub(crate) struct Onesided {
     /// One-sided operations of ours and the requests made of them (`operate`).
-    pub(crate) operations: Slab<Operation>,
-    pub(crate) requests: Slab<Request>,
-    pub(crate) requests_by_number: HashMap<u64, u32, Seeded>,
+    operations: Slab<Operation>,
+    requests: Slab<Request>,
+    requests_by_number: HashMap<u64, u32, Seeded>,
     /// Portals 4: entries, queues, counters, triggers (`portals`), and when it last was that something happened there.
     pub(crate) portals: Portals,
-    pub(crate) portals_now: Instant,
+    portals_now: Instant,
     /// An association or an interface is ending: what that sets off begins after it, or it would end with it and nobody would hear.
-    pub(crate) is_parting: bool,
+    is_parting: bool,
     /// Memory exposed to peers, answers to their requests, and the bytes of these (`region`, `serve`).
-    pub(crate) regions: Regions,
-    pub(crate) answers: Slab<Answer>,
-    pub(crate) results: BytePool,
+    regions: Regions,
+    answers: Slab<Answer>,
+    results: BytePool,
     /// Requests of peers that are held, under way, or whose answers are not acknowledged.
-    pub(crate) served_count: u32,
+    served_count: u32,
     served_count_max: u32,
     /// The application does not take what it is told of peers' writes: no more of those that would be told.
-    pub(crate) are_notices_held: bool,
+    are_notices_held: bool,
 }
 
 impl Onesided {
@@ -57,5 +57,25 @@ impl Onesided {
             served_count_max: limits.request_count_max,
             are_notices_held: false,
         }
+    }
+
+    /// How many operations of ours are not over.
+    pub(crate) fn operation_count(&self) -> u32 {
+        self.operations.len()
+    }
+
+    /// What is not over yet: to whom, and how long.
+    pub(crate) fn unaccepted(&self) -> impl Iterator<Item = (PeerId, u64)> {
+        self.operations.iter().map(|(_, operation)| (operation.to.peer, operation.total))
+    }
+
+    /// What peers' operations make us hold now: requests, bytes of answers.
+    pub(crate) fn served(&self) -> (u32, u64) {
+        (self.served_count, self.results.used_len())
+    }
+
+    /// The bytes of an answer, for the driver to gather.
+    pub(crate) fn result_bytes(&self, slot: u32) -> &[u8] {
+        self.results.bytes(slot)
     }
 }

@@ -224,10 +224,10 @@ pub(crate) struct Streams {
     /// Streams with news for whoever reads them.
     ready: Ring<u64>,
     /// By row; as long as the last row that ever had a stream.
-    pub(crate) peers: Vec<PeerStreams>,
-    pub(crate) outbound: Slab<Outbound>,
+    peers: Vec<PeerStreams>,
+    outbound: Slab<Outbound>,
     /// Credit came, or an association ended: who waits to send should look again.
-    pub(crate) has_credit_news: bool,
+    has_credit_news: bool,
 }
 
 impl Streams {

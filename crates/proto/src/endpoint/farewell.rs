@@ -83,7 +83,8 @@ impl Endpoint {
     fn finish_if_alone(&mut self, now: Instant) {
         if self.peers().may_end(now) {
             // What was accepted was accepted, even if a goodbye went unheard.
-            let all_accepted = self.bulk().send_count() == 0 && self.onesided.operations.len() == 0;
+            let all_accepted =
+                self.bulk().send_count() == 0 && self.onesided.operation_count() == 0;
             self.finish_closing(now, all_accepted);
         }
     }
@@ -95,9 +96,7 @@ impl Endpoint {
             return given_up.to_vec();
         }
         let sends = self.bulk().unaccepted();
-        let operations = self.onesided.operations.iter();
-        let operations = operations.map(|(_, operation)| (operation.to.peer, operation.total));
-        let mut all: Vec<(PeerId, u64)> = sends.chain(operations).collect();
+        let mut all: Vec<(PeerId, u64)> = sends.chain(self.onesided.unaccepted()).collect();
         all.sort_unstable();
         let of_each = all.chunk_by(|(one, _), (other, _)| one == other);
         let sum = |all: &[(PeerId, u64)]| Unaccepted {
