@@ -25,6 +25,7 @@ pub(crate) mod farewell;
 pub(crate) mod kept;
 pub(crate) mod links;
 pub(crate) mod news;
+pub(crate) mod numbers;
 pub(crate) mod obstacle;
 pub(crate) mod output;
 pub(crate) mod pairs;

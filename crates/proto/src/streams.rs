@@ -356,7 +356,7 @@ impl Streams {
         if matches!(head.class, Class::Rts | Class::Told) {
             messages.bulk.peers.notify_done(row, head.message, DONE_CANCELLED, 0); // no honest sender announces a chunk
         } else if !self.take_chunk(messages, now, row, head, core::iter::once(body), memory) {
-            let number = messages.bulk.peers.rows[row].numbers.next_in;
+            let number = messages.bulk.peers.rows[row].numbers.next_in();
             messages.refuse(now, row, number, held_len(head));
             return false;
         }

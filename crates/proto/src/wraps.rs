@@ -156,7 +156,7 @@ fn brought_to_the_edge(mut sides: [Side; 2]) -> ([Side; 2], PeerId, u64) {
             ep.messages.bulk.peers.activate(0);
         }
         let row = &mut ep.messages.bulk.peers.rows[0];
-        (row.numbers.next_out, row.numbers.next_in) = (EDGE, EDGE);
+        row.numbers.move_to(EDGE, EDGE);
         (row.turn_sent, row.turn_heard) = (u16::MAX, u16::MAX);
         let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
         path.begin_at(EDGE);
@@ -182,7 +182,7 @@ fn messages_of_every_class_cross_the_wrap_of_packets_and_messages() {
     for n in 1..=lens.len() {
         assert_eq!(sides[0].ram.0[n], sides[1].ram.0[n], "message {n}");
     }
-    assert_eq!(sides[1].ep.messages.bulk.peers.rows[0].numbers.next_in, EDGE + lens.len() as u64);
+    assert_eq!(sides[1].ep.messages.bulk.peers.rows[0].numbers.next_in(), EDGE + lens.len() as u64);
     assert!(sides[0].ep.messages.bulk.peers.counters.packets_lost > 0, "the network was not kind");
     assert_eq!(sides[0].ep.messages.bulk.send_count(), 0);
 }
@@ -258,7 +258,7 @@ fn messages_with_a_pass_cross_the_wrap() {
         run(&mut sides, &mut now, usize::MAX);
         assert_eq!(sides[0].ram.0[n as usize], sides[1].ram.0[n as usize], "message {n}");
     }
-    assert_eq!(sides[1].ep.messages.bulk.peers.rows[0].numbers.next_in, EDGE + 11);
+    assert_eq!(sides[1].ep.messages.bulk.peers.rows[0].numbers.next_in(), EDGE + 11);
     for Side { ep, .. } in &sides {
         let counters = &ep.messages.bulk.peers.counters;
         assert_eq!((counters.packets_lost, counters.packets_duplicate), (0, 0));
@@ -383,7 +383,7 @@ fn replay(sides: &mut [Side; 2], now: u64, recorded: &[u8], rounds: u64) -> (u64
     let Side { ep, ram } = &mut sides[1];
     ep.messages.bulk.peers.activate(0);
     let row = &mut ep.messages.bulk.peers.rows[0];
-    row.numbers.next_in = (rounds << 32) + 1;
+    row.numbers.move_to(row.numbers.next_out(), (rounds << 32) + 1);
     let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
     path.begin_receiving_at((rounds << 32) + u64::from(low));
     let before = (

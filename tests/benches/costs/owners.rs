@@ -96,6 +96,9 @@ const RULES: &[(&str, &str, Guarantee)] = &[
     ("messages/arrive.rs", "", Guarantee::Order),
     ("bulk/arrival.rs", "", Guarantee::Order),
     ("bulk/holding.rs", "", Guarantee::Order),
+    ("peers/numbers.rs", "refuse", Guarantee::Credit),
+    ("peers/numbers.rs", "hold", Guarantee::Credit),
+    ("peers/numbers.rs", "", Guarantee::Order),
 ];
 
 /// Files whose functions serve all guarantees at once: there the line decides.

@@ -13,8 +13,7 @@ use crate::base::types::Instant;
 use crate::bulk::Bulk;
 use crate::bulk::arrival::lane_key;
 use crate::bulk::outgoing::{Announced, Outgoing, Parts};
-use crate::delivery::ack::expand;
-use crate::peers::rows::{Ahead, NO_MESSAGE};
+use crate::peers::rows::Ahead;
 use crate::wire::{AHEAD_UNIT, Lane, MessageHead};
 
 /// What is ahead of its grant and not over, to all peers together: so many times `ahead_len`. Where all send to all, no receiver gets
@@ -187,7 +186,7 @@ impl Bulk {
     /// How far an announced message may be taken ahead: not at all if some of it came before its announcement, and is gone.
     pub(super) fn taken_ahead(&self, row: u32, head: &MessageHead) -> u64 {
         let this = &self.peers.rows[row];
-        match expand(head.message, this.numbers.next_in) < this.ahead_missed_to {
+        match this.numbers.whole(head.message) < this.ahead_missed_to {
             true => 0,
             false => u64::from(head.ahead) * AHEAD_UNIT,
         }
@@ -200,14 +199,14 @@ impl Bulk {
             return Verdict::Accepted;
         }
         let this = &mut self.peers.rows[row];
-        let number = expand(message, this.numbers.next_in);
+        let number = this.numbers.whole(message);
         match self.by_number.get(&lane_key(lane, row, message)) {
             Some(&slot) => {
                 if let Some(progress) = self.progress.get_mut(self.arrivals[slot].progress) {
                     progress.ahead_to = 0;
                 }
             }
-            None if number >= this.numbers.next_in && this.numbers.refused_from == NO_MESSAGE => {
+            None if !this.numbers.is_past(number) && this.numbers.refused_from().is_none() => {
                 this.ahead_missed_to = this.ahead_missed_to.max(number + 1);
             }
             None => {}

@@ -21,7 +21,6 @@ use crate::bulk::Bulk;
 use crate::bulk::arrival::{GAP_COUNT_MAX, Stage, number_key};
 use crate::bulk::outgoing::SendStage;
 use crate::bulk::train::{RUN_COUNT_MAX, TxTrain};
-use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
 use crate::peers::acks::{note_ack_sent, plain_ack};
@@ -66,7 +65,7 @@ impl Bulk {
         let send = self.outgoing.get(active.unsent)?;
         let may_go = !send.is_large
             && send.stage == SendStage::Waiting
-            && !this.holds_back(send.message)
+            && !this.numbers.holds_back(send.message)
             && active.has_only_data();
         if !may_go {
             return None;
@@ -219,7 +218,7 @@ impl Bulk {
         header.packet = packet;
         if packet <= path.received().largest()
             || this.arrival_count == 0
-            || expand(head.message, this.numbers.next_in) >= this.numbers.refused_from
+            || this.numbers.refuses(this.numbers.whole(head.message))
         {
             return None;
         }

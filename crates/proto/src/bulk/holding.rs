@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 
 use crate::bulk::Bulk;
 use crate::bulk::arrival::{Arrival, Progress, Stage, number_key};
-use crate::delivery::ack::expand;
 use crate::matching::HeldId;
 use crate::wire::{Class, MessageHead};
 use crate::{BufId, Criteria};
@@ -264,8 +263,8 @@ impl Bulk {
             self.progress.remove(progress);
         }
         self.uncharge(slot);
-        let message_in = self.peers.rows[row].numbers.next_in;
-        if expand(message, message_in) >= message_in
+        let numbers = &self.peers.rows[row].numbers;
+        if !numbers.is_past(numbers.whole(message))
             && self.by_number.get(&number_key(row, message)) == Some(&slot)
         {
             // Ahead of its turn: its number must not be taken for new when the turn comes.
@@ -335,7 +334,7 @@ impl Bulk {
 
     /// What Goodbye tells: messages of the peer below this number were accepted (PROTOCOL §4.4).
     pub(crate) fn accepted_below(&self, row: u32) -> u64 {
-        let message_in = self.peers.rows[row].numbers.next_in;
+        let numbers = &self.peers.rows[row].numbers;
         let incomplete = self.arrivals.iter().filter(|(_, arrival)| {
             arrival.row == row
                 && !arrival.is_large
@@ -343,9 +342,8 @@ impl Bulk {
                 && !arrival.in_overflow
         });
         incomplete
-            .map(|(_, arrival)| expand(arrival.message, message_in))
-            .min()
-            .map_or(message_in, |first| first.min(message_in))
+            .map(|(_, arrival)| numbers.whole(arrival.message))
+            .fold(numbers.next_in(), u64::min)
     }
 
     /// The first message of a peer that waits for its turn and fits: its number, and itself.
@@ -353,14 +351,14 @@ impl Bulk {
         if self.peers.rows[row].arrival_count == 0 {
             return None;
         }
-        let message_in = self.peers.rows[row].numbers.next_in;
+        let numbers = &self.peers.rows[row].numbers;
         let fits = self.arrivals.iter().filter(|(_, arrival)| {
             arrival.row == row
                 && arrival.stage == Stage::Early
                 && self.by_number.contains_key(&number_key(row, arrival.message))
                 && criteria.admits(arrival.space, arrival.tag, arrival.source)
         });
-        fits.map(|(slot, arrival)| (expand(arrival.message, message_in), slot)).min()
+        fits.map(|(slot, arrival)| (numbers.whole(arrival.message), slot)).min()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::bulk::arrival::{lane_key, number_key};
 use crate::bulk::filling::Absorbed;
 use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::content::Content;
-use crate::peers::rows::{NO_MESSAGE, Notice};
+use crate::peers::rows::Notice;
 use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, HEADER_LEN, Lane};
 
 /// A granted range that did not come for this many probe times is granted again (PROTOCOL §8.5).
@@ -382,7 +382,7 @@ impl Bulk {
             return Some(slot);
         }
         let active = self.peers.rows[row].active;
-        if active == NONE || self.peers.rows[row].numbers.held_from == NO_MESSAGE {
+        if active == NONE || !self.peers.rows[row].numbers.holds_any_back() {
             return None;
         }
         let mut slot = self.peers.actives[active].first;

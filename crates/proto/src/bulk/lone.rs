@@ -86,7 +86,7 @@ impl Bulk {
     ) -> Lone {
         let row = spec.peer.row();
         let this = &mut self.peers.rows[row];
-        let message = this.take_number();
+        let message = this.numbers.post();
         let path = &self.peers.actives[leave.active].paths[usize::from(leave.index)];
         let packet = path.flight().next_packet();
         let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
@@ -137,7 +137,7 @@ impl Bulk {
         }
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
-        let cost = this.cost_of(this.numbers.next_out, len as u32, active.credit)?;
+        let cost = this.cost_of(this.numbers.next_out(), len as u32, active.credit)?;
         if path.payload_check() {
             return None;
         }

@@ -92,7 +92,7 @@ impl Bulk {
         while let Some(&(slot, serial)) = self.peers.actives[active].resend.front() {
             let stale = !self.outgoing.holds(slot, serial)
                 || self.outgoing[slot].stage != SendStage::Waiting
-                || self.peers.rows[row].holds_back(self.outgoing[slot].message);
+                || self.peers.rows[row].numbers.holds_back(self.outgoing[slot].message);
             if !stale && !self.write_message(row, index, slot, frame) {
                 return;
             }
@@ -102,7 +102,8 @@ impl Bulk {
         }
         loop {
             let slot = self.peers.actives[active].unsent;
-            if slot == NONE || self.peers.rows[row].holds_back(self.outgoing[slot].message) {
+            if slot == NONE || self.peers.rows[row].numbers.holds_back(self.outgoing[slot].message)
+            {
                 return;
             }
             let stage = self.outgoing[slot].stage;

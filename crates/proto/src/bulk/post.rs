@@ -157,7 +157,7 @@ impl Bulk {
         let row = spec.peer.row();
         let this = &mut self.peers.rows[row];
         let (active, is_ready) = (this.active, this.is_ready);
-        let message = this.take_number();
+        let message = this.numbers.post();
         let key = self.enter((active, message), spec, (bytes, total), is_large, SendStage::Waiting);
         if !is_ready {
             self.peers.rows.make_ready(row);
@@ -198,7 +198,7 @@ impl Bulk {
     ) -> ReqId {
         let row = spec.peer.row();
         let this = &mut self.peers.rows[row];
-        let name = (this.active, this.take_number());
+        let name = (this.active, this.numbers.post());
         let key = self.enter(name, spec, (Bytes::User(buf), len), true, SendStage::Sent);
         let send = &mut self.outgoing[key as u32];
         self.peers.rows[row].ahead.announce(send, 0, &mut self.ahead_sum);

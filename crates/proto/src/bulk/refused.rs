@@ -9,7 +9,7 @@ use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
-use crate::peers::rows::{NO_MESSAGE, Notice};
+use crate::peers::rows::Notice;
 use crate::wire::FoundRepr;
 
 /// Notices waiting for one peer before its queries go unanswered.
@@ -19,25 +19,23 @@ impl Bulk {
     /// The peer refuses our messages from `message` on, or recalls them.
     pub(crate) fn on_turn_notice(&mut self, row: u32, message: u32, order: u16, refused: bool) {
         let this = &mut self.peers.rows[row];
-        let newer = order.wrapping_sub(this.turn_heard) as i16 > 0;
-        if !newer {
+        if !this.hear_turn(order) {
             return;
         }
-        this.turn_heard = order;
         if !refused {
-            this.numbers.held_from = NO_MESSAGE;
+            this.numbers.hold_none_back();
             self.peers.make_ready(row);
             return;
         }
         let active = self.peers.activate(row);
         let first = self.peers.actives[active].first;
         let base = if first == NONE {
-            self.peers.rows[row].numbers.next_out
+            self.peers.rows[row].numbers.next_out()
         } else {
             self.outgoing[first].message
         };
         let from = expand(message, base);
-        self.peers.rows[row].numbers.held_from = from;
+        self.peers.rows[row].numbers.hold_back(from);
         self.hold_back(row, from);
     }
 

@@ -155,7 +155,7 @@ impl Bulk {
             active.granted.pop_front(); // ended meanwhile
         };
         let is_last =
-            active.unsent == NONE || this.holds_back(self.outgoing[active.unsent].message);
+            active.unsent == NONE || this.numbers.holds_back(self.outgoing[active.unsent].message);
         if !is_last || !active.has_only_data() {
             return None;
         }

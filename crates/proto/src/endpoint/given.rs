@@ -16,13 +16,12 @@ use crate::base::api::Verdict;
 use crate::base::api::{Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
 use crate::base::types::{BufId, Instant, Locator, Memory, PeerId, Place, Space};
-use crate::delivery::ack::expand;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
 use crate::endpoint::told::Taken;
 use crate::messages::take::Miss;
 use crate::peers::acks::note_ack_sent;
-use crate::peers::rows::{NO_MESSAGE, Phase, Row, row_of_id};
+use crate::peers::rows::{Phase, Row, row_of_id};
 use crate::wire::{
     self, ACKED_EAGER_LEN, Class, EagerRepr, EagerWords, FrameView, Header, LONE, LONE_EAGER_LEN,
     LONE_HEAD_LEN_MAX, LONE_IMMEDIATE, LoneMessage, LoneView, Record,
@@ -79,7 +78,7 @@ impl Endpoint {
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
         if !path.may_be_given()
-            || this.cost_of(this.numbers.next_out, len as u32, active.credit).is_none()
+            || this.cost_of(this.numbers.next_out(), len as u32, active.credit).is_none()
         {
             return None;
         }
@@ -94,7 +93,7 @@ impl Endpoint {
         let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
         let eager = EagerRepr {
             space: spec.space,
-            message: this.numbers.next_out as u32,
+            message: this.numbers.next_out() as u32,
             tag: spec.tag,
             wants_match: false,
             len: len as u16,
@@ -108,7 +107,7 @@ impl Endpoint {
     /// The link has taken the frame.
     #[inline]
     pub fn on_given(&mut self, given: &Given) {
-        self.peers_mut().rows[given.peer.row()].numbers.next_out += 1;
+        self.peers_mut().rows[given.peer.row()].numbers.post();
         self.peers_mut().counters.messages_out += 1;
         self.peers_mut().counters.messages_given += 1;
         self.peers_mut().counters.frames_out += 1;
@@ -221,10 +220,7 @@ impl Endpoint {
         if !peers.links.is_private(link) || path.is_none_or(|path| !path.comes_from(link, from)) {
             return None;
         }
-        let is_next = this.numbers.next_in as u32 == head.message()
-            && this.numbers.next_in < this.numbers.refused_from
-            && this.arrival_count == 0
-            && !head.wants_match();
+        let is_next = this.is_next(head.message()) && !head.wants_match();
         let source = this.peer;
         if !is_next || head.space() == Space::STREAMS {
             return None;
@@ -356,19 +352,17 @@ impl Endpoint {
             return;
         }
         let this = &mut self.peers_mut().rows[row];
-        let number = expand(message, this.numbers.next_in);
+        let number = this.numbers.whole(message);
         // What is refused are messages that the sender keeps, and this one it does not keep. But if a message before this one is refused, the refusal
         // stays there: the sender holds that message back until it is recalled or asked for (§7.6).
-        if number == this.numbers.refused_from {
-            this.numbers.refused_from = number + 1;
-        }
+        this.numbers.take_surely(number);
         self.bulk_mut().held.set_takes_all(true);
         take(self);
         self.bulk_mut().held.set_takes_all(false);
         let is_over = self.bulk().held.is_beyond();
         let this = &self.peers().rows[row];
-        if is_over && this.phase == Phase::Joined && this.numbers.refused_from == NO_MESSAGE {
-            let from = this.numbers.next_in.max(number + 1);
+        if is_over && this.phase == Phase::Joined && this.numbers.refused_from().is_none() {
+            let from = this.numbers.next_in().max(number + 1);
             self.messages.refuse(now, row, from, 0);
         }
     }

@@ -13,7 +13,7 @@ use crate::base::types::Instant;
 use crate::delivery::content::Content;
 use crate::delivery::frame::{Frame, start};
 use crate::endpoint::Endpoint;
-use crate::peers::rows::{NO_MESSAGE, Notice, Phase};
+use crate::peers::rows::{Notice, Phase};
 use crate::wire::{self, FORM_STRANGER, Header, Writer};
 
 impl Endpoint {
@@ -234,10 +234,9 @@ impl Endpoint {
                 // Always the newest word on the matter.
                 let this = &self.peers().rows[row];
                 let order = this.turn_sent;
-                if this.numbers.refused_from == NO_MESSAGE {
-                    frame.writer.recall(this.numbers.next_in as u32, order);
-                } else {
-                    frame.writer.refuse(this.numbers.refused_from as u32, order);
+                match this.numbers.refused_from() {
+                    None => frame.writer.recall(this.numbers.next_in() as u32, order),
+                    Some(from) => frame.writer.refuse(from as u32, order),
                 }
                 return Some(Content::Turn { order });
             }

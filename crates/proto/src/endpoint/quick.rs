@@ -52,7 +52,7 @@ impl Endpoint {
     ) -> Verdict {
         match miss {
             Miss::Unexpected => {
-                let (number, head) = (self.peers().rows[row].numbers.next_in, head.head());
+                let (number, head) = (self.peers().rows[row].numbers.next_in(), head.head());
                 let taken = self.messages.on_unexpected(now, row, number, &head, body);
                 self.after_message(now, row, taken, (&head, body), memory)
             }

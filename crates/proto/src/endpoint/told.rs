@@ -124,11 +124,11 @@ impl Endpoint {
         if !active.paths[usize::from(index)].can_fetch() {
             return None;
         }
-        this.cost_of(this.numbers.next_out, WHEREABOUTS_LEN as u32, active.credit)?;
+        this.cost_of(this.numbers.next_out(), WHEREABOUTS_LEN as u32, active.credit)?;
         check_len(len, TOTAL_MAX).ok()?;
         let note = NoteRepr::Told {
             space: spec.space,
-            message: this.numbers.next_out as u32,
+            message: this.numbers.next_out() as u32,
             tag: spec.tag,
             total: len,
             immediate: spec.immediate,
@@ -198,10 +198,7 @@ impl Endpoint {
         let NoteRepr::Told { space, message, tag, total, immediate } = note else { return None };
         let peers = self.peers();
         let this = &peers.rows[row];
-        let is_next = this.numbers.next_in as u32 == message
-            && this.numbers.next_in < this.numbers.refused_from
-            && this.arrival_count == 0;
-        if !is_next || peers.is_closing() {
+        if !this.is_next(message) || peers.is_closing() {
             return None;
         }
         let source = this.peer;

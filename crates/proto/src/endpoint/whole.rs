@@ -87,7 +87,7 @@ impl Endpoint {
         header.packet = packet;
         let is_next = packet == path.received().largest() + 1
             && train.count as u64 <= TrainRepr::count_to_wrap(packet)
-            && this.numbers.next_in as u32 == head.message;
+            && this.numbers.is_next(head.message);
         let may_be = is_next
             && !head.wants_match // who waits for it is told: there is more to that
             && self.peers().may_be_quick()

@@ -7,7 +7,6 @@ use crate::base::slab::NONE;
 use crate::base::types::{Instant, Space, Tag};
 use crate::bulk::arrival::Stage;
 use crate::bulk::bound::Bound;
-use crate::delivery::ack::expand;
 use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, MessageHead};
 
@@ -63,10 +62,10 @@ impl Messages {
 
     /// The sender cancelled message `message` (PROTOCOL §7.8). If that is accepted, others may have their turn.
     pub(crate) fn on_cancel(&mut self, now: Instant, row: u32, message: u32) -> Verdict {
-        let number = expand(message, self.bulk.peers.rows[row].numbers.next_in);
+        let number = self.bulk.peers.rows[row].numbers.whole(message);
         match self.bulk.arrival_of(row, message) {
             Some(slot) => self.cancel_arrival(now, slot, Failure::CancelledByPeer),
-            None if number < self.bulk.peers.rows[row].numbers.next_in => {}
+            None if self.bulk.peers.rows[row].numbers.is_past(number) => {}
             // Numbers alone are held beside the budgets, so that a cancel is never the one thing everybody waits for;
             // but not without end.
             None if !self.bulk.has_room_for_number() => {

@@ -9,7 +9,6 @@ use crate::base::sabotage::Sabotage;
 use crate::base::types::{Instant, Memory, Space};
 use crate::bulk::arrival::{Stage, held_len};
 use crate::bulk::filling::Absorbed;
-use crate::delivery::ack::expand;
 use crate::delivery::path::Path;
 use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, MessageHead};
@@ -44,18 +43,18 @@ impl Messages {
             return self.on_told(now, row, head, body, memory);
         }
         let this = &self.bulk.peers.rows[row];
-        let number = expand(head.message, this.numbers.next_in);
-        if number >= this.numbers.refused_from && !self.bulk.held.takes_all() {
+        let number = this.numbers.whole(head.message);
+        if this.numbers.refuses(number) && !self.bulk.held.takes_all() {
             return Taken::Refused; // the refusal is content of its own and is repeated by itself
         }
         if let Some(slot) = self.bulk.arrival_of(row, head.message) {
             return self.on_known(now, slot, head, body, memory);
         }
-        if number < self.bulk.peers.rows[row].numbers.next_in && !self.takes_again(row) {
+        if self.bulk.peers.rows[row].numbers.is_past(number) && !self.takes_again(row) {
             self.bulk.peers.counters.messages_duplicate += 1;
             return Taken::Accepted;
         }
-        if number > self.bulk.peers.rows[row].numbers.next_in
+        if number > self.bulk.peers.rows[row].numbers.next_in()
             && !self.bulk.peers.saboteur.makes(Sabotage::MatcherIgnoresOrder)
         {
             return match self.on_early(now, row, number, head, body) {
@@ -121,7 +120,7 @@ impl Messages {
     #[inline]
     pub(crate) fn count_turn(&mut self, row: u32) {
         self.bulk.peers.counters.messages_in += 1;
-        self.bulk.peers.rows[row].numbers.next_in += 1;
+        self.bulk.peers.rows[row].numbers.pass_turn();
     }
 
     /// Messages that waited for the turn to come to them. A slot: this one is a chunk of a stream, and others may follow it.
@@ -132,7 +131,7 @@ impl Messages {
         memory: &mut impl Memory,
     ) -> Option<u32> {
         loop {
-            let message_in = self.bulk.peers.rows[row].numbers.next_in;
+            let message_in = self.bulk.peers.rows[row].numbers.next_in();
             let Some(slot) = self.bulk.arrival_of(row, message_in as u32) else {
                 break;
             };
@@ -151,9 +150,7 @@ impl Messages {
                 | Stage::Orphaned(_) => {}
             }
         }
-        if self.bulk.peers.rows[row].numbers.next_in
-            > self.bulk.peers.rows[row].numbers.refused_from
-        {
+        if self.bulk.peers.rows[row].numbers.is_past_refusal() {
             self.recall_rows(now);
         }
         None
@@ -208,7 +205,7 @@ impl Messages {
         }
         self.count_turn(row);
         let this = &self.bulk.peers.rows[row];
-        if this.arrival_count == 0 && this.numbers.next_in > this.numbers.refused_from {
+        if this.arrival_count == 0 && this.numbers.is_past_refusal() {
             self.recall_rows(now);
         }
         Taken::InTurn

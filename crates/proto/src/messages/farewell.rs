@@ -5,7 +5,6 @@
 use crate::base::slab::NONE;
 use crate::bulk::arrival::Stage;
 use crate::bulk::receives::Receive;
-use crate::delivery::ack::expand;
 use crate::messages::Messages;
 use crate::wire::DONE_CANCELLED;
 use crate::{Failure, GoneReason, Instant, Memory, ReqId, Space};
@@ -40,9 +39,9 @@ impl Messages {
         reason: Option<GoneReason>,
         failure: Failure,
     ) {
-        let message_in = self.bulk.peers.rows[row].numbers.next_in;
+        let numbers = self.bulk.peers.rows[row].numbers;
         let of_row = self.bulk.arrivals_like(|arrival| arrival.row == row);
-        let number_of = |slot: u32| expand(self.bulk.arrival(slot).message, message_in);
+        let number_of = |slot: u32| numbers.whole(self.bulk.arrival(slot).message);
         let mut under_way: Vec<(u64, u32)> =
             of_row.into_iter().map(|slot| (number_of(slot), slot)).collect();
         under_way.sort_unstable();

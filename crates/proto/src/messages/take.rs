@@ -252,10 +252,7 @@ impl Takers<'_> {
         message: u32,
         (space, tag): (Space, Tag),
     ) -> Result<u32, Miss> {
-        if this.numbers.next_in as u32 != message
-            || this.numbers.next_in >= this.numbers.refused_from
-            || this.arrival_count != 0
-        {
+        if !this.is_next(message) {
             return Err(Miss::Other);
         }
         if space == Space::STREAMS {
@@ -291,7 +288,7 @@ fn end(
     envelope: Envelope,
     placed_len: u64,
 ) -> Received {
-    this.numbers.next_in += 1;
+    this.numbers.pass_turn();
     if receive.source.is_some() {
         this.directed_count -= 1;
     }

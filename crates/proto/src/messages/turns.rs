@@ -8,13 +8,12 @@
 use crate::base::limits::MS;
 use crate::base::sabotage::Sabotage;
 use crate::base::types::{Instant, Memory, Space, Tag};
-use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
 use crate::matching::EntryId;
 use crate::messages::Messages;
 use crate::messages::queries::{QUERY_NS, Query};
-use crate::peers::rows::{NO_MESSAGE, Notice};
+use crate::peers::rows::Notice;
 use crate::wire::{Class, FoundRepr, MessageHead};
 
 /// Receives asked about at a time.
@@ -28,15 +27,13 @@ impl Messages {
     pub(crate) fn refuse(&mut self, now: Instant, row: u32, number: u64, need: u64) {
         self.bulk.peers.counters.refusals += 1;
         if self.bulk.peers.saboteur.makes(Sabotage::RefusedMessageForgotten)
-            && number == self.bulk.peers.rows[row].numbers.next_in
+            && number == self.bulk.peers.rows[row].numbers.next_in()
         {
-            self.bulk.peers.rows[row].numbers.next_in += 1;
+            self.bulk.peers.rows[row].numbers.pass_turn();
         }
         let this = &mut self.bulk.peers.rows[row];
-        let again = this.numbers.refused_from != NO_MESSAGE; // from an earlier number on than before
-        this.numbers.refused_from = number;
-        this.turn_sent = this.turn_sent.wrapping_add(1);
-        let order = this.turn_sent;
+        let again = this.numbers.refuse(number); // from an earlier number on than before
+        let order = this.order_turn();
         let active = self.bulk.peers.activate(row);
         self.bulk.peers.actives[active].refused_need = need;
         if !again {
@@ -59,7 +56,7 @@ impl Messages {
         for _ in 0..self.refused.len() {
             let row = self.refused.pop_front().expect("counted");
             let this = &self.bulk.peers.rows[row];
-            let passed = this.numbers.next_in > this.numbers.refused_from;
+            let passed = this.numbers.is_past_refusal();
             let active = self.bulk.peers.activate(row);
             let need = self.bulk.peers.actives[active].refused_need;
             if passed || is_roomy && self.bulk.held.would_fit(need) {
@@ -79,9 +76,8 @@ impl Messages {
     fn recall(&mut self, row: u32) {
         self.bulk.peers.counters.recalls += 1;
         let this = &mut self.bulk.peers.rows[row];
-        this.numbers.refused_from = NO_MESSAGE;
-        this.turn_sent = this.turn_sent.wrapping_add(1);
-        let order = this.turn_sent;
+        this.numbers.recall();
+        let order = this.order_turn();
         self.bulk.peers.notify(row, Content::Turn { order });
     }
 
@@ -152,15 +148,12 @@ impl Messages {
     ) -> bool {
         let Some(query) = self.queries.find(found.query) else { return false };
         let Some(receive) = self.matcher.entry_token(query.entry) else { return false };
-        let (message_in, refused_from) = (
-            self.bulk.peers.rows[row].numbers.next_in,
-            self.bulk.peers.rows[row].numbers.refused_from,
-        );
-        if refused_from == NO_MESSAGE {
+        let numbers = self.bulk.peers.rows[row].numbers;
+        if numbers.refused_from().is_none() {
             return false;
         }
-        let theirs = (!found.none).then(|| expand(found.message, message_in));
-        if theirs.is_some_and(|number| number < refused_from) {
+        let theirs = (!found.none).then(|| numbers.whole(found.message));
+        if theirs.is_some_and(|number| !numbers.refuses(number)) {
             return false; // on its way in its turn
         }
         // A message held here before its turn may come before what the peer found; the peer has just told that

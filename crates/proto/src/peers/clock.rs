@@ -209,7 +209,7 @@ impl Peers {
         let active = self.rows[row].active;
         // A record that has just been made does not know since when.
         if !self.actives[active].is_quiet()
-            || self.rows[row].numbers.refused_from != crate::peers::rows::NO_MESSAGE
+            || self.rows[row].numbers.refused_from().is_some()
             || self.actives[active].idle_since == Instant(0)
         {
             self.actives[active].idle_since = now;

@@ -6,7 +6,7 @@ use crate::base::slab::NONE;
 use crate::delivery::credit::CreditRest;
 use crate::peers::Peers;
 use crate::peers::kept::{Closing, Forgotten, Idle, Reply, ReplyRecord};
-use crate::peers::rows::{NO_MESSAGE, Phase, Row};
+use crate::peers::rows::{Phase, Row};
 use crate::{Event, GoneReason, Instant, Unaccepted};
 
 /// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
@@ -52,8 +52,8 @@ impl Peers {
         if this.remote_id != 0 {
             this.ended_id = this.remote_id;
         }
-        this.numbers.refused_from = NO_MESSAGE;
-        this.numbers.held_from = NO_MESSAGE;
+        this.numbers.recall();
+        this.numbers.hold_none_back();
         this.credit = CreditRest::INITIAL;
         this.rest = None;
         this.more_rest = None;

@@ -22,6 +22,7 @@ use crate::peers::allowance::Allowance;
 use crate::peers::kept::Contest;
 use crate::peers::kept::Refusals;
 use crate::peers::kept::{Idlers, LargeLine, Refresh, Seat, Trials};
+use crate::peers::numbers::Numbers;
 use crate::peers::side::{Requests, Side};
 
 mod ready;
@@ -29,8 +30,6 @@ mod ready;
 /// Bits of an association id that name the row (PROTOCOL §3.2).
 pub(crate) const ROW_BITS: u32 = PeerId::ROW_BITS;
 const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
-/// No message number: "nothing is refused".
-pub(crate) const NO_MESSAGE: u64 = u64::MAX;
 
 /// The row an association id names.
 pub(crate) fn row_of_id(id: u64) -> u32 {
@@ -507,25 +506,6 @@ impl Row {
         self.allowance = Allowance::default();
         self.rest = None;
         self.more_rest = None;
-    }
-}
-
-/// Numbers of messages with one peer, which begin again with each association. `messages` has the rules.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers {
-    /// Of the next message we send.
-    pub(crate) next_out: u64,
-    /// Of the next message whose turn it is to be matched.
-    pub(crate) next_in: u64,
-    /// As a receiver: messages from here on are refused.
-    pub(crate) refused_from: u64,
-    /// As a sender: messages from here on are held back.
-    pub(crate) held_from: u64,
-}
-
-impl Default for Numbers {
-    fn default() -> Self {
-        Self { next_out: 0, next_in: 0, refused_from: NO_MESSAGE, held_from: NO_MESSAGE }
     }
 }
 

@@ -10,25 +10,32 @@ use crate::peers::rows::{Phase, Row, row_of_id};
 use crate::wire::Header;
 
 impl Row {
-    /// The number of the next message to this peer, which is posted now.
+    /// It is this message's turn, it is not refused, and no other message of the peer is under way: nobody has to ask for more.
     #[inline(always)]
-    pub(crate) fn take_number(&mut self) -> u64 {
-        let message = self.numbers.next_out;
-        self.numbers.next_out += 1;
-        message
+    pub(crate) fn is_next(&self, message: u32) -> bool {
+        self.numbers.is_next(message) && self.arrival_count == 0
     }
 
-    /// The peer refused this message or one before it: it stays here until it is recalled or asked for (PROTOCOL §7.5).
-    #[inline(always)]
-    pub(crate) fn holds_back(&self, message: u64) -> bool {
-        message >= self.numbers.held_from
+    /// A refusal or a recall is to be sent: its order.
+    pub(crate) fn order_turn(&mut self) -> u16 {
+        self.turn_sent = self.turn_sent.wrapping_add(1);
+        self.turn_sent
+    }
+
+    /// The peer refuses or recalls. False: it has said something newer before.
+    pub(crate) fn hear_turn(&mut self, order: u16) -> bool {
+        let is_newer = order.wrapping_sub(self.turn_heard) as i16 > 0;
+        if is_newer {
+            self.turn_heard = order;
+        }
+        is_newer
     }
 
     /// What a message costs of the peer's credit, if the peer has room for it and did not refuse it.
     #[inline(always)]
     pub(crate) fn cost_of(&self, message: u64, len: u32, credit: Credit) -> Option<u64> {
         let cost = eager_cost(len);
-        (credit.allows(cost) && !self.holds_back(message)).then_some(cost)
+        (credit.allows(cost) && !self.numbers.holds_back(message)).then_some(cost)
     }
 
     /// Whether a frame with this header is of the living association. A row keeps no version that we do not speak.
