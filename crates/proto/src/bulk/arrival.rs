@@ -49,10 +49,10 @@ pub(crate) struct Arrival {
     /// Low half of its number.
     pub(crate) message: u32,
     /// Slot of the held payload, or NONE.
-    pub(crate) hold: u32,
+    pub(super) hold: u32,
     /// Slot of `Progress` while bytes are missing (or an overflow entry holds it).
-    pub(crate) progress: u32,
-    pub(crate) held_id: Option<HeldId>,
+    pub(super) progress: u32,
+    pub(super) held_id: Option<HeldId>,
     pub(crate) space: Space,
     /// Whose number it has: it is a message, or what comes of a put or a get.
     pub(crate) lane: Lane,
@@ -61,7 +61,7 @@ pub(crate) struct Arrival {
     pub(crate) wants_match: bool,
     pub(crate) is_large: bool,
     /// Counts against the envelope budget.
-    pub(crate) charged: bool,
+    pub(super) charged: bool,
     /// Its bytes lie in an overflow entry.
     pub(crate) in_overflow: bool,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Progress {
 
 impl Arrival {
     #[inline(always)] // so that it is made where it will lie
-    pub(crate) fn new(source: PeerId, head: &MessageHead, stage: Stage) -> Self {
+    pub(super) fn new(source: PeerId, head: &MessageHead, stage: Stage) -> Self {
         Self {
             tag: head.tag,
             immediate: head.immediate.unwrap_or(0),
@@ -122,6 +122,12 @@ impl Arrival {
         self.stage == Stage::Unexpected
             && self.progress == NONE
             && !(self.in_overflow || self.is_large)
+    }
+
+    /// All of it is here, in memory of ours.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.progress == NONE
     }
 
     /// Bytes of it may be missing.

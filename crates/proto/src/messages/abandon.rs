@@ -97,7 +97,7 @@ impl Messages {
             Stage::Lapsed | Stage::Orphaned(_) => {}
             // Whole and held: it was accepted before the cancel, and stays.
             Stage::Early | Stage::Unexpected | Stage::Claimed | Stage::Streamed
-                if arrival.progress == NONE => {}
+                if arrival.is_here() => {}
             Stage::Unexpected if arrival.in_overflow && self.bulk.is_whole(slot) => {}
             Stage::Claimed => self.bulk.orphan(slot, GoneReason::Reset),
             Stage::Early | Stage::Unexpected | Stage::Arriving | Stage::Streamed => {

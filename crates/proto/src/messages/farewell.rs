@@ -2,7 +2,6 @@
 //!
 //! PROTOCOL §4.4, §9.4. What was accepted whole stays deliverable.
 
-use crate::base::slab::NONE;
 use crate::bulk::arrival::Stage;
 use crate::bulk::receives::Receive;
 use crate::messages::Messages;
@@ -14,7 +13,7 @@ impl Messages {
     /// A closing endpoint holds nothing for nobody: refused peers may send, to hear the end.
     fn drop_held(&mut self, now: Instant) {
         let held = self.bulk.arrivals_like(|arrival| {
-            matches!(arrival.stage, Stage::Unexpected | Stage::Claimed) && arrival.progress == NONE
+            matches!(arrival.stage, Stage::Unexpected | Stage::Claimed) && arrival.is_here()
         });
         for slot in held {
             self.end_arrival(now, slot);
@@ -48,8 +47,7 @@ impl Messages {
         for (_, slot) in under_way {
             self.bulk.unmap(slot);
             let arrival = self.bulk.arrival(slot);
-            let whole =
-                arrival.progress == NONE || (arrival.in_overflow && self.bulk.is_whole(slot));
+            let whole = arrival.is_here() || (arrival.in_overflow && self.bulk.is_whole(slot));
             match arrival.stage {
                 Stage::Early if whole => self.orphans.push_back(self.bulk.arrival_key(slot)),
                 Stage::Unexpected | Stage::Claimed | Stage::Streamed if whole => {}

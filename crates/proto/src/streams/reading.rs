@@ -71,7 +71,7 @@ impl Streams {
                 }
                 return;
             }
-            if messages.bulk.arrival(arrival).progress != NONE
+            if !messages.bulk.arrival(arrival).is_here()
                 || !self.adopt(messages, now, slot, arrival)
             {
                 return;
