@@ -205,6 +205,11 @@ impl Bulk {
         ReqId(key | SEND_BIT)
     }
 
+    /// The peer has heard that a message of ours was cancelled.
+    pub(crate) fn on_cancel_acked(&mut self, row: u32) {
+        self.peers.active_of_mut(row).cancel_count -= 1;
+    }
+
     /// The number of a cancelled message is filled by a Cancel record (PROTOCOL §7.8), so that the peer's turn goes on.
     pub(crate) fn cancel_send(&mut self, req: ReqId) -> bool {
         let Some(slot) = self.outgoing.lookup(req.0 & !SEND_BIT) else { return false };

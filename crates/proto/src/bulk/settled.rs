@@ -7,6 +7,7 @@ use crate::bulk::Bulk;
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::{Bytes, Outgoing, Parts, SEND_BIT, SendStage};
 use crate::delivery::ack::expand;
+use crate::delivery::credit::eager_cost;
 use crate::wire::DONE_CANCELLED;
 use crate::{Failure, GapSet, PeerId, ReqId};
 
@@ -19,7 +20,15 @@ pub(crate) struct Ended {
 }
 
 impl Bulk {
-    pub(crate) fn on_message_acked(&mut self, slot: u32, serial: u32, offset: u32, len: u32) {
+    /// Bytes of a message of ours were accepted: its credit is free again.
+    pub(crate) fn on_message_acked(
+        &mut self,
+        row: u32,
+        (slot, serial): (u32, u32),
+        offset: u32,
+        len: u32,
+    ) {
+        self.peers.active_of_mut(row).credit.on_settled(eager_cost(len));
         if !self.outgoing.holds(slot, serial) {
             return;
         }
@@ -52,8 +61,18 @@ impl Bulk {
         }
     }
 
-    pub(crate) fn on_message_lost(&mut self, slot: u32, serial: u32, offset: u32, len: u32) {
-        if !self.outgoing.holds(slot, serial) || self.outgoing[slot].stage == SendStage::Pulled {
+    /// Bytes of a message of ours were lost: what of it was not accepted by another way is sent again, and its credit is free until then.
+    pub(crate) fn on_message_lost(
+        &mut self,
+        row: u32,
+        (slot, serial): (u32, u32),
+        offset: u32,
+        len: u32,
+    ) {
+        self.peers.active_of_mut(row).credit.on_settled(eager_cost(len));
+        let is_gone =
+            !self.outgoing.holds(slot, serial) || self.outgoing[slot].stage == SendStage::Pulled;
+        if is_gone {
             return;
         }
         self.unframe(slot);

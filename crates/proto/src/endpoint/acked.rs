@@ -6,7 +6,6 @@ use crate::Sabotage;
 use crate::base::types::Instant;
 use crate::bulk::acked::Told;
 use crate::delivery::content::Content;
-use crate::delivery::credit::eager_cost;
 use crate::endpoint::Endpoint;
 use crate::peers::rows::Phase;
 use crate::wire::AckView;
@@ -97,8 +96,7 @@ impl Endpoint {
     fn on_content_acked(&mut self, now: Instant, row: u32, path_index: usize, content: Content) {
         match content {
             Content::Message { slot, serial, offset, len } => {
-                self.credit_back(row, len);
-                self.bulk_mut().on_message_acked(slot, serial, offset, len);
+                self.bulk_mut().on_message_acked(row, (slot, serial), offset, len);
             }
             Content::Probe { frame_len } => {
                 let path = &mut self.peers_mut().active_of_mut(row).paths[path_index];
@@ -106,7 +104,7 @@ impl Endpoint {
                 self.peers_mut().refit(row); // what carries long frames may be the one for data
             }
             Content::Grant { slot, serial, .. } => self.bulk_mut().on_grant_settled(slot, serial),
-            Content::Cancel { .. } => self.peers_mut().active_of_mut(row).cancel_count -= 1,
+            Content::Cancel { .. } => self.bulk_mut().on_cancel_acked(row),
             Content::Reply { slot, serial } => {
                 self.onesided.on_reply_acked(&mut self.messages.bulk, slot, serial)
             }
@@ -119,11 +117,6 @@ impl Endpoint {
             }
             _ => {}
         }
-    }
-
-    fn credit_back(&mut self, row: u32, len: u32) {
-        let active = self.peers_mut().active_of_mut(row);
-        active.credit.on_settled(eager_cost(len));
     }
 
     /// What was lost goes back to its owners.
@@ -148,8 +141,7 @@ impl Endpoint {
         self.peers_mut().counters.contents_resent += 1;
         match content {
             Content::Message { slot, serial, offset, len } => {
-                self.credit_back(row, len);
-                self.bulk_mut().on_message_lost(slot, serial, offset, len);
+                self.bulk_mut().on_message_lost(row, (slot, serial), offset, len);
             }
             Content::Data { slot, serial, offset, len } => {
                 self.bulk_mut().on_data_lost(slot, serial, offset, len);

@@ -9,10 +9,9 @@ use crate::base::api::{Failure, GoneReason, Unaccepted};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, PeerId};
-use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
 use crate::peers::contact::failure_of;
-use crate::peers::rows::{Farewell, Phase};
+use crate::peers::rows::Phase;
 
 impl Endpoint {
     /// Begins to close: no new posts; receives end now; sends linger until accepted; then goodbye, and `Closed`.
@@ -73,10 +72,8 @@ impl Endpoint {
         if is_self || phase == Phase::Hello {
             // Nobody to say goodbye to: it is us, or nothing was said yet.
             self.end_association(now, row, None);
-        } else if phase == Phase::Joined && self.peers().actives[active].goodbye == Farewell::Unsaid
-        {
-            self.peers_mut().actives[active].goodbye = Farewell::Said;
-            self.peers_mut().notify(row, Content::Goodbye);
+        } else if phase == Phase::Joined {
+            self.peers_mut().say_goodbye(row);
         }
     }
 
@@ -130,8 +127,7 @@ impl Endpoint {
     }
 
     fn part_with(&mut self, now: Instant, row: u32, reason: Option<GoneReason>) {
-        let active = self.peers().rows[row].active;
-        let said_goodbye = active != NONE && self.peers().actives[active].goodbye == Farewell::Said;
+        let said_goodbye = self.peers().has_said_goodbye(row);
         let reason = reason.filter(|_| !said_goodbye); // it left as it was asked to
         self.end_with(now, row, reason, failure_of(reason));
     }

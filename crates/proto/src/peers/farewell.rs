@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 
 use crate::base::slab::NONE;
+use crate::delivery::content::Content;
 use crate::delivery::credit::CreditRest;
 use crate::peers::Peers;
 use crate::peers::kept::{Closing, Forgotten, Idle, Reply, ReplyRecord};
-use crate::peers::rows::{Phase, Row};
+use crate::peers::rows::{Farewell, Phase, Row};
 use crate::{Event, GoneReason, Instant, Unaccepted};
 
 /// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
@@ -16,6 +17,20 @@ impl Peers {
     /// The rows of peers with whom there is an association, or is to be one.
     pub(crate) fn rows_in_contact(&self) -> Vec<u32> {
         self.rows.ids().filter(|&row| self.rows[row].phase != Phase::Idle).collect()
+    }
+
+    /// Whether we said goodbye to a peer.
+    pub(crate) fn has_said_goodbye(&self, row: u32) -> bool {
+        let active = self.actives.get(self.rows[row].active);
+        active.is_some_and(|active| active.goodbye == Farewell::Said)
+    }
+
+    /// Says goodbye to a peer who is there, once.
+    pub(crate) fn say_goodbye(&mut self, row: u32) {
+        if !self.has_said_goodbye(row) {
+            self.active_of_mut(row).goodbye = Farewell::Said;
+            self.notify(row, Content::Goodbye);
+        }
     }
 
     /// A goodbye is answered with a reset of what it ends: the leaver need not wait for an acknowledgement of a row
