@@ -1,4 +1,4 @@
-//! What is remembered of messages under way: the nouns of `arrive`, `fill`, `overflow` and `abandon`.
+//! What is remembered of messages under way: the nouns of `holding`, `bound` and `filling`.
 //!
 //! ```text
 //!            before its turn            in turn, no receive

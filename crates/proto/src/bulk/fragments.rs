@@ -11,7 +11,7 @@
 //!              filled, one packet run noted
 //! ```
 //!
-//! What is here does for many frames what `output`, `input` and `fill` do for one. Whoever says no has changed nothing, and they see to it.
+//! What is here does for many frames what `output`, `endpoint/input` and `filling` do for one. Whoever says no has changed nothing, and they see to it.
 
 use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::sabotage::Sabotage;

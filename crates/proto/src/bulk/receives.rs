@@ -18,19 +18,19 @@ pub(crate) struct Receive {
     pub(crate) buf: BufId,
     pub(crate) len: u64,
     /// Where the next message goes.
-    pub(crate) offset: u64,
+    offset: u64,
     pub(crate) user: u64,
     /// Its place in the posted lists, while posted.
-    pub(crate) entry: Option<EntryId>,
+    entry: Option<EntryId>,
     pub(crate) list: List,
-    pub(crate) uses: Use,
-    pub(crate) header_only: bool,
+    uses: Use,
+    header_only: bool,
     /// Of the priority list, for one message and its bytes: what most receives are.
     pub(crate) is_simple: bool,
     /// Not posted: the place of a one-sided transfer.
-    pub(crate) is_transfer: bool,
+    is_transfer: bool,
     /// Messages arriving into it, and (overflow) lying in it.
-    pub(crate) in_use_count: u32,
+    in_use_count: u32,
 }
 
 impl Receive {
@@ -89,6 +89,16 @@ impl Receive {
 
     pub(crate) fn is_once(&self) -> bool {
         self.uses == Use::Once
+    }
+
+    /// It is in the lists of the matcher.
+    pub(crate) fn is_posted(&self) -> bool {
+        self.entry.is_some()
+    }
+
+    /// Messages arrive into it, or lie in it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.in_use_count > 0
     }
 
     /// Whether an entry used many times has too little room for another message.

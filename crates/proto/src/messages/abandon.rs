@@ -15,7 +15,7 @@ impl Messages {
     /// Tells the last one.
     pub(crate) fn abandon_arrivals_of(&mut self, now: Instant, receive: u32) -> Option<Envelope> {
         let mut swallowed = None;
-        if self.bulk.receives[receive].in_use_count == 0 {
+        if !self.bulk.receives[receive].is_in_use() {
             return swallowed;
         }
         while let Some(slot) = self.bulk.first_bound_to(receive) {

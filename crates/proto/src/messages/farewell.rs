@@ -99,8 +99,7 @@ impl Messages {
             return;
         }
         let peer = self.bulk.peers.rows[row].peer;
-        let is_directed =
-            |receive: &Receive| receive.entry.is_some() && receive.source == Some(peer);
+        let is_directed = |receive: &Receive| receive.is_posted() && receive.source == Some(peer);
         let posted = self.bulk.receives.all().filter(|&(_, receive)| is_directed(receive));
         let directed: Vec<ReqId> = posted.map(|(req, _)| req).collect();
         self.cancel_receives(now, &directed, failure);

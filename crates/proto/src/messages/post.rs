@@ -169,7 +169,7 @@ impl Messages {
             return false;
         }
         let is_waiting = |&slot: &u32| {
-            self.bulk.receives[slot].is_once() && self.bulk.receives[slot].entry.is_some()
+            self.bulk.receives[slot].is_once() && self.bulk.receives[slot].is_posted()
         };
         let Some(slot) = self.bulk.receives.find(req).filter(is_waiting) else { return false };
         self.cancel_receive(now, slot, Failure::Cancelled);
