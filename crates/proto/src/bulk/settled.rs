@@ -155,6 +155,11 @@ impl Bulk {
         Some(Ended { req, user, peer, total })
     }
 
+    /// Whether messages to this peer, which is awake, are not over yet.
+    pub(crate) fn is_sending_to(&self, row: u32) -> bool {
+        self.peers.active_of(row).first != NONE
+    }
+
     /// What is not over yet: to whom, and how long.
     pub(crate) fn unaccepted(&self) -> impl Iterator<Item = (PeerId, u64)> {
         self.outgoing.iter().map(|(_, send)| (send.peer, send.total))

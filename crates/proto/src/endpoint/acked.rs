@@ -7,6 +7,7 @@ use crate::base::types::Instant;
 use crate::bulk::acked::Told;
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
+use crate::peers::received::Learned;
 use crate::peers::rows::Phase;
 use crate::wire::AckView;
 
@@ -50,21 +51,8 @@ impl Endpoint {
         &Told { path_index, ref acked, in_flight_before }: &Told,
         delay_ns: u32,
     ) {
-        let active = self
-            .messages
-            .bulk
-            .peers
-            .actives
-            .get_mut(self.messages.bulk.peers.rows[row].active)
-            .expect("heard of");
-        let path = &mut active.paths[path_index];
-        path.on_acked(now, acked, delay_ns, in_flight_before);
-        let is_done = path.flight().is_empty();
-        let is_one_of_several = active.paths.len() > 1;
-        let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
-        if is_one_of_several && core::mem::take(&mut active.contest.has_news) {
-            self.peers_mut().tell_path_news(row);
-        }
+        let Learned { is_done, has_more } =
+            self.peers_mut().learn(now, row, path_index, acked, delay_ns, in_flight_before);
         if !is_done {
             if self.peers().rows[row].phase == Phase::Joined
                 && !self.peers().saboteur.makes(Sabotage::LossNeverDetected)
@@ -72,10 +60,7 @@ impl Endpoint {
                 self.bulk_mut().detect_lost(now, row, path_index);
                 self.settle_lost(row);
             }
-            if !self.peers().actives[self.peers().rows[row].active].paths[path_index]
-                .flight()
-                .is_empty()
-            {
+            if !self.peers().active_of(row).paths[path_index].flight().is_empty() {
                 self.peers_mut().arm_flight(row, path_index);
             }
         }

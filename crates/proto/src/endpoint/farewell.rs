@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 
 use crate::base::api::{Failure, GoneReason, Unaccepted};
 use crate::base::sabotage::Sabotage;
-use crate::base::slab::NONE;
 use crate::base::types::{Instant, PeerId};
 use crate::endpoint::Endpoint;
 use crate::peers::contact::failure_of;
@@ -64,7 +63,7 @@ impl Endpoint {
         }
         let active = self.peers_mut().activate(row);
         let is_busy = self.peers().actives[active].side.as_ref().is_some_and(|side| side.is_busy());
-        let waiting = (self.peers().actives[active].first != NONE || is_busy)
+        let waiting = (self.bulk().is_sending_to(row) || is_busy)
             && !self.peers().saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
         if waiting {
             return;

@@ -34,8 +34,7 @@ impl Messages {
         let this = &mut self.bulk.peers.rows[row];
         let again = this.numbers.refuse(number); // from an earlier number on than before
         let order = this.order_turn();
-        let active = self.bulk.peers.activate(row);
-        self.bulk.peers.actives[active].refused_need = need;
+        self.bulk.peers.note_need(row, need);
         if !again {
             self.refused.push_back(row);
         }
@@ -57,8 +56,7 @@ impl Messages {
             let row = self.refused.pop_front().expect("counted");
             let this = &self.bulk.peers.rows[row];
             let passed = this.numbers.is_past_refusal();
-            let active = self.bulk.peers.activate(row);
-            let need = self.bulk.peers.actives[active].refused_need;
+            let need = self.bulk.peers.need_of(row);
             if passed || is_roomy && self.bulk.held.would_fit(need) {
                 self.recall(row);
             } else {

@@ -4,6 +4,7 @@
 
 use crate::delivery::content::Content;
 use crate::delivery::path::{FIRST_PACKETS, Path};
+use crate::delivery::sent::Acked;
 use crate::delivery::window::Shrink;
 use crate::peers::Peers;
 use crate::peers::acks::Urgency;
@@ -12,6 +13,14 @@ use crate::peers::rows::{Row, row_of_id};
 use crate::wire::{Header, base_of, numbered_header};
 use crate::{Instant, Locator, PATH_COUNT_MAX};
 use alloc::vec::Vec;
+
+/// What an acknowledgement taught of a path.
+pub(crate) struct Learned {
+    /// No packet of the path is in flight any more.
+    pub(crate) is_done: bool,
+    /// There is more to send than there was.
+    pub(crate) has_more: bool,
+}
 
 impl Peers {
     /// The number of a frame's packet, if it is one, but for its low half, which is what the wire shows (PROTOCOL §5.1). Nothing
@@ -104,6 +113,29 @@ impl Peers {
             paths.push(Path::absent(&traits, rtt_ns));
         }
         true
+    }
+
+    /// Packets of a path were acknowledged that were not known to have arrived: what that says of the path.
+    #[inline(always)]
+    pub(crate) fn learn(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path_index: usize,
+        acked: &Acked,
+        delay_ns: u32,
+        in_flight_before: u64,
+    ) -> Learned {
+        let active = self.actives.get_mut(self.rows[row].active).expect("heard of");
+        let path = &mut active.paths[path_index];
+        path.on_acked(now, acked, delay_ns, in_flight_before);
+        let is_done = path.flight().is_empty();
+        let is_one_of_several = active.paths.len() > 1;
+        let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
+        if is_one_of_several && core::mem::take(&mut active.contest.has_news) {
+            self.tell_path_news(row);
+        }
+        Learned { is_done, has_more }
     }
 
     /// Whether contents of lost packets are to be sent again.

@@ -56,6 +56,18 @@ impl Peers {
         (self.links.is_private(link) && path.comes_from(link, from)).then_some(row)
     }
 
+    /// A peer is refused: so much room is needed before a recall makes sense.
+    pub(crate) fn note_need(&mut self, row: u32, need: u64) {
+        let active = self.activate(row);
+        self.actives[active].refused_need = need;
+    }
+
+    /// The room that a refused peer needs.
+    pub(crate) fn need_of(&mut self, row: u32) -> u64 {
+        let active = self.activate(row);
+        self.actives[active].refused_need
+    }
+
     /// A frame of this row's peer came that only a peer can send who has joined.
     #[inline(always)]
     pub(crate) fn note_heard(&mut self, now: Instant, row: u32) {
