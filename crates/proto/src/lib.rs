@@ -106,7 +106,7 @@ pub use bulk::landing::Landing;
 pub use bulk::lone::Lone;
 pub use bulk::train::TxTrain;
 pub use endpoint::Endpoint;
-pub use endpoint::given::{Foreseen, Given};
+pub use endpoint::given::{Foreseen, GIVEN_LEN_MAX, Given};
 pub use endpoint::told::{Ended, GivenNote, Taken, Told};
 pub use messages::take::Received;
 pub use onesided::atomic::{AtomicOp, Datatype};

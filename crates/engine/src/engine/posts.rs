@@ -4,7 +4,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Claim, Instant, Payload, PeerId, PostError};
+use packhorse_proto::{Claim, GIVEN_LEN_MAX, Instant, Payload, PeerId, PostError};
 
 use super::Engine;
 use crate::baton::Errand;
@@ -149,6 +149,9 @@ impl Engine {
     /// Sends a copy of these bytes if it can be given to the peer at once, through memory that both share, and nobody keeps another. False: nothing was
     /// done. For messages that would rather be lent than copied by any other way.
     pub fn give(&self, send: Send, bytes: &[u8]) -> bool {
+        if bytes.len() as u64 > GIVEN_LEN_MAX {
+            return false;
+        }
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));

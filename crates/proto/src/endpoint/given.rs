@@ -28,7 +28,7 @@ use crate::wire::{
 };
 
 /// Longer ones are kept: an Eager cannot say how long they are.
-const GIVEN_LEN_MAX: u64 = u16::MAX as u64;
+pub const GIVEN_LEN_MAX: u64 = u16::MAX as u64;
 
 /// A frame whose head is written, of a message that is not posted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
