@@ -44,7 +44,7 @@ const REPS: usize = 5;
 const DATA: u16 = 1;
 const WORD: u16 = 2;
 const TAG: u64 = 1;
-/// What an extraction handles, and receives that wait: more of them than one extraction can use up, and no more memory than that,
+/// What an extraction handles of shorter messages, and receives that wait: more of them than one extraction can use up, and no more memory than that,
 /// which would be out of the caches each time a buffer has its turn.
 const EXTRACT_LEN: usize = 128 << 10;
 const POSTED_LEN: usize = 2 * EXTRACT_LEN;
@@ -90,7 +90,7 @@ impl System for Layer {
             SHIM2 => Box::new(Matched::new(StreamShim::new(&endpoint), job, [0, 0])),
             _ => Box::new(Bare::new(&endpoint, job)),
         };
-        let side = Side::new(endpoint, peer, flow);
+        let side = Side::new(endpoint, peer, flow, job.bytes);
         control.exchange("handlers are registered")?;
         match (job.pattern.is_ping_pong(), job.role) {
             (true, Role::Active) => side.ping(job),
@@ -207,19 +207,21 @@ struct Side {
     endpoint: Endpoint,
     peer: Peer,
     flow: Box<dyn Flow>,
+    /// What an extraction handles: a message at least.
+    extract_len: usize,
     /// The other side has said the word.
     is_told: Arc<AtomicBool>,
 }
 
 impl Side {
-    fn new(endpoint: Endpoint, peer: Peer, flow: Box<dyn Flow>) -> Self {
+    fn new(endpoint: Endpoint, peer: Peer, flow: Box<dyn Flow>, bytes: usize) -> Self {
         let is_told = Arc::<AtomicBool>::default();
         let told = Arc::clone(&is_told);
         endpoint.streams().register(WORD, move |_, _| {
             told.store(true, Ordering::Relaxed);
             std::future::ready(())
         });
-        Self { endpoint, peer, flow, is_told }
+        Self { endpoint, peer, flow, extract_len: EXTRACT_LEN.max(bytes), is_told }
     }
 
     fn say(&self) -> Result<()> {
@@ -231,7 +233,7 @@ impl Side {
     }
 
     fn extract(&self) -> Result<()> {
-        self.endpoint.streams().extract_wait(EXTRACT_LEN, WAIT)?;
+        self.endpoint.streams().extract_wait(self.extract_len, WAIT)?;
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! How it receives is in `receive`, how it fetches what others tell of in `fetch`, how it sends in `send`, how an endpoint talks to itself in `oneself`; how whoever looks again and again
 //! finds out at little cost that a turn would do nothing, in `look`; how it gets one short message without a turn, in `quick`.
 
+mod chunks;
 mod fetch;
 mod look;
 mod oneself;
@@ -34,6 +35,7 @@ use crate::pairs::{Asked, Pairs, Rejected};
 use crate::time::TurnTime;
 use crate::translate::traits_of;
 use crate::watch::{Advice, TrainWatch};
+pub(crate) use fetch::PIECE_LEN_MAX;
 pub(crate) use look::Looked;
 use quick::Quick;
 pub use quick::QuickLook;
@@ -379,6 +381,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.turned_at = now;
         if self.endpoint.has_fetches() && self.duties.takes_data() {
             work += self.fetch(now);
+        }
+        if self.loans.is_none() && self.endpoint.has_told_chunks() {
+            self.endpoint.decline_told_chunks(); // nobody here would read them soon
         }
         if self.has_output() {
             work += self.transmit(now);

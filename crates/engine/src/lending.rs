@@ -4,7 +4,7 @@ use std::any::Any;
 use std::task::Waker;
 
 use packhorse_link::loan;
-use packhorse_proto::{Lending, StreamId, StreamInfo};
+use packhorse_proto::{Lending, PACKET_LEN, StreamId, StreamInfo};
 
 /// A reader that is lent bytes of streams straight from a frame. It is called under the engine's lock: it must not call the engine.
 pub trait Lender: Any + Send {
@@ -35,6 +35,19 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn is_spent(&self) -> bool {
         self.handled_len >= self.len_max
+    }
+
+    /// How many bytes may be read of `wanted_len`, in packets: `offset` bytes are before them, and `left_len` are there from them on, no less than is wanted.
+    pub(crate) fn take(&mut self, offset: u64, wanted_len: u64, left_len: u64) -> u64 {
+        let packet_len = PACKET_LEN as u64;
+        // The rest of a packet was counted with its first byte.
+        let mut len = (offset.next_multiple_of(packet_len) - offset).min(wanted_len);
+        while len < wanted_len && !self.is_spent() {
+            let packet = packet_len.min(left_len - len);
+            self.handled_len += packet;
+            len += packet.min(wanted_len - len);
+        }
+        len
     }
 }
 

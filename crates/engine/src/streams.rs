@@ -9,13 +9,17 @@ use std::time::Duration;
 
 use packhorse_link::loan;
 use packhorse_link::mem::Memory;
-use packhorse_proto::{OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId};
+use packhorse_proto::{
+    OutStreamId, PACKET_LEN, PeerId, StreamBreak, StreamError, StreamFront, StreamId,
+};
 
+use crate::core::PIECE_LEN_MAX;
 use crate::engine::Engine;
 use crate::inner::Inner;
 use crate::lending::{Budget, Extract, Extractable, Lender};
 use crate::names::RequestId;
 use crate::requests::Outcome;
+use crate::translate::buf_of;
 
 /// What reading a stream came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub enum StreamRead {
     Whole,
     /// The stream ended first.
     End,
+    /// So many bytes are where their sender told that they are: to be read by `read_told`, or passed over by `skip_told`.
+    Told,
     /// More will come.
     Wait,
     /// More is here, but not for this extraction.
@@ -64,7 +70,11 @@ impl Engine {
     ) -> Result<usize, StreamError> {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, peer);
-        let taken_len = inner.core.endpoint().write_stream(now, id, piece)?;
+        let taken_len = if may_wait {
+            inner.core.endpoint().write_stream(now, id, piece)?
+        } else {
+            inner.core.write_stream(now, id, piece)?
+        };
         self.after_post(inner, now, may_wait);
         Ok(taken_len)
     }
@@ -82,7 +92,7 @@ impl Engine {
         }
         let result = self.drive_until(None, |inner| {
             let now = self.now();
-            match inner.core.endpoint().write_stream(now, id, &piece[taken_len..]) {
+            match inner.core.write_stream(now, id, &piece[taken_len..]) {
                 Ok(more_len) => {
                     taken_len += more_len;
                     (taken_len == piece.len()).then_some(Ok(()))
@@ -129,6 +139,44 @@ impl Engine {
         result.unwrap_or(Ok(()))
     }
 
+    /// Tells the peer where a piece is, if it can read it there (`posted`): to be ended by `end_told`. False: it must be sent, and the memory is back.
+    pub fn tell_stream(
+        &self,
+        peer: PeerId,
+        id: OutStreamId,
+        memory: Memory,
+        posted: &mut Vec<RequestId>,
+    ) -> bool {
+        let mut inner = self.lock_in_order();
+        let now = self.now();
+        let told = inner.tell_chunk(now, peer, id, memory);
+        self.after_post(inner, now, false);
+        told.map(|request| posted.push(request)).is_ok()
+    }
+
+    /// Drives until these pieces that were told of have ended, and their memory is back. How many bytes their reader took; the others are to be sent. `None`:
+    /// he is gone.
+    pub fn end_told(&self, requests: &mut Vec<RequestId>) -> Option<u64> {
+        let mut read_len = Some(0);
+        let ended = self.drive_until(None, |inner| {
+            while let Some(&id) = requests.last() {
+                if !inner.requests.is_done(id) {
+                    return None;
+                }
+                let ended = inner.requests.take(id).map(|completion| completion.outcome);
+                read_len = match (read_len, ended) {
+                    (Some(len), Some(Outcome::Sent { placed_len, result: Ok(()), .. })) => {
+                        Some(len + placed_len)
+                    }
+                    _ => None,
+                };
+                requests.pop();
+            }
+            Some(())
+        });
+        read_len.filter(|_| ended.is_some())
+    }
+
     /// Drives until these sends of lent memory have ended and given it back. Whether all were accepted.
     pub fn end_lent(&self, requests: &mut Vec<RequestId>) -> bool {
         let mut are_accepted = true;
@@ -161,7 +209,7 @@ impl Engine {
         }
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, peer);
-        match inner.core.endpoint().write_stream(now, id, &piece[*taken_len..]) {
+        match inner.core.write_stream(now, id, &piece[*taken_len..]) {
             Ok(more_len) => *taken_len += more_len,
             Err(error) => return Poll::Ready(Err(error)),
         }
@@ -177,7 +225,7 @@ impl Engine {
     pub fn flush_stream(&self, id: OutStreamId) -> Result<bool, StreamError> {
         let mut inner = self.lock();
         let now = self.now();
-        let is_flushed = inner.core.endpoint().flush_stream(now, id)?;
+        let is_flushed = inner.core.flush_stream(now, id)?;
         self.after_post(inner, now, false);
         Ok(is_flushed)
     }
@@ -191,9 +239,7 @@ impl Engine {
     ) -> Result<(), StreamError> {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, peer);
-        let endpoint = inner.core.endpoint();
-        let result =
-            if is_good { endpoint.end_stream(now, id) } else { endpoint.give_up_stream(now, id) };
+        let result = inner.core.end_stream(now, id, is_good);
         self.after_post(inner, now, may_wait);
         result
     }
@@ -248,25 +294,29 @@ impl Engine {
     }
 
     /// An extraction begins with a wait: drives until there is something to extract, or `or` says so, or the time is over. Frames that arrive meanwhile are lent to
-    /// readers that wait, as far as this thread makes the turns.
+    /// readers that wait, as far as this thread makes the turns. The lender comes back, and the first stream with news, unless what was lent is to be seen to before.
     pub fn wait_extractable(
         &self,
         lender: Box<dyn Lender>,
         len_max: u64,
         longest: Option<Duration>,
         or: impl Fn() -> bool,
-    ) -> Box<dyn Lender> {
+    ) -> (Box<dyn Lender>, Option<Extractable>) {
         let mut before = Some(lender);
-        let lender = self.drive_until(longest, |inner| {
+        let waited = self.drive_until(longest, |inner| {
             if let Some(lender) = before.take() {
                 inner.streams.budget = Budget { len_max, handled_len: 0 };
                 inner.begin_lending(lender);
             }
             let has_lent = inner.core.loans.as_ref().is_some_and(|loans| loans.lender.has_news());
             let is_ready = has_lent || inner.core.rules().has_ready_stream() || or();
-            is_ready.then(|| inner.end_lending())
+            // The first to extract at once: the lock is here already.
+            is_ready.then(|| {
+                let lender = inner.end_lending();
+                (lender, (!has_lent).then(|| inner.next_ready_stream()))
+            })
         });
-        lender.unwrap_or_else(|| self.lock().end_lending())
+        waited.unwrap_or_else(|| (self.lock().end_lending(), None))
     }
 
     /// Credit that was given leaves at once: its sender may wait for it.
@@ -306,6 +356,14 @@ impl Engine {
                     core.endpoint().consume_stream(now, id, len);
                     read_len += len;
                 }
+                StreamFront::Told(front) => {
+                    let is_fresh = front.offset.is_multiple_of(PACKET_LEN as u64);
+                    if is_fresh && streams.budget.is_spent() {
+                        core.endpoint().defer_stream(id);
+                        break StreamRead::Enough;
+                    }
+                    break StreamRead::Told;
+                }
                 StreamFront::Empty => {
                     core.endpoint().await_stream(id);
                     break StreamRead::Wait;
@@ -317,6 +375,35 @@ impl Engine {
         };
         self.after_extract(inner);
         (read_len, state)
+    }
+
+    /// Reads what is next of a stream from where its sender told that it is, straight into this memory, within the extraction: how many bytes. None: it cannot be
+    /// read so, or no more now, and `read_stream` says how it goes on. The memory is back on return.
+    pub fn read_told(&self, id: StreamId, memory: Memory) -> usize {
+        let mut inner = self.lock();
+        let now = inner.core.turned_at();
+        let Inner { core, streams, .. } = &mut *inner;
+        let StreamFront::Told(front) = core.endpoint().stream_front(now, id) else { return 0 };
+        let wanted_len = memory.len().min(front.len).min(PIECE_LEN_MAX);
+        let len = streams.budget.take(front.offset, wanted_len, front.len);
+        let place = core.memory().insert(memory);
+        let read_len = core.read_told_chunk(now, id, &front, (buf_of(place), len));
+        drop(core.memory().remove(place));
+        self.after_extract(inner);
+        read_len as usize
+    }
+
+    /// Passes over bytes that were told of, within the extraction: how many.
+    pub fn skip_told(&self, id: StreamId, wanted_len: usize) -> usize {
+        let mut inner = self.lock();
+        let now = inner.core.turned_at();
+        let Inner { core, streams, .. } = &mut *inner;
+        let StreamFront::Told(front) = core.endpoint().stream_front(now, id) else { return 0 };
+        let wanted_len = front.len.min(wanted_len as u64);
+        let len = streams.budget.take(front.offset, wanted_len, front.len) as usize;
+        core.endpoint().consume_stream(now, id, len);
+        self.after_extract(inner);
+        len
     }
 
     /// Nobody wants the rest of a stream.

@@ -212,9 +212,15 @@ impl<'a> Extracting<'a> {
         Ok(extracted)
     }
 
+    /// Whether only the engine can have something to run handlers with.
+    fn is_idle(&self) -> bool {
+        self.extractor.as_ref().is_some_and(|extractor| extractor.is_idle())
+    }
+
     /// Waits until there is something to run handlers with. They are lent what arrives meanwhile.
     fn wait(&mut self, bytes_max: usize, longest: Duration) -> Result<Extracted, Error> {
-        let extractor = self.extractor.take().ok_or(Error::Closed)?;
+        let mut extractor = self.extractor.take().ok_or(Error::Closed)?;
+        self.common.take_registered(&mut extractor);
         let len_max = (bytes_max as u64).min(EXTRACTED_LEN_MAX);
         let (extractor, extracted) = extractor.wait(self.common, len_max, longest);
         *self.extractor = Some(extractor);
@@ -282,9 +288,11 @@ impl Streams {
     /// Waits until there is something to extract, so long at most, and extracts it.
     pub fn extract_wait(&self, bytes_max: usize, longest: Duration) -> Result<Extracted, Error> {
         let mut extracting = Extracting::enter(&self.common)?;
-        let extracted = extracting.run(bytes_max, false)?; // the wait makes its own turns
-        if !extracted.is_nothing() {
-            return Ok(extracted);
+        if !extracting.is_idle() {
+            let extracted = extracting.run(bytes_max, false)?; // the wait makes its own turns
+            if !extracted.is_nothing() {
+                return Ok(extracted);
+            }
         }
         extracting.wait(bytes_max, longest)
     }

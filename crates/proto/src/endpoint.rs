@@ -6,6 +6,7 @@
 pub(crate) mod acked;
 pub(crate) mod aside;
 pub(crate) mod calls;
+pub(crate) mod chunks;
 pub(crate) mod clock;
 pub(crate) mod data;
 pub(crate) mod farewell;
@@ -138,7 +139,7 @@ impl Endpoint {
     #[must_use]
     pub fn content_in(&self) -> u64 {
         let it = &self.peers().counters;
-        let streamed = it.stream_bytes_lent + it.stream_bytes_held;
+        let streamed = it.stream_bytes_lent + it.stream_bytes_held + it.stream_bytes_read;
         it.messages_in + it.requests_in + it.bytes_placed + streamed
     }
 

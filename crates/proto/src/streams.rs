@@ -16,6 +16,7 @@ pub(crate) mod outbound;
 pub(crate) mod records;
 
 mod reading;
+pub(crate) mod told;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -34,12 +35,13 @@ use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
 use crate::peers::strangers::Tickets;
 use crate::streams::records::Outbound;
-use crate::wire::{Class, DONE_CANCELLED, MessageHead};
+use crate::streams::told::{ToldChunk, ToldEnd, ToldFront};
+use crate::wire::{Class, MessageHead};
 
 /// What a chunk costs its sender beside its bytes: also empty ones are bounded.
 pub(crate) const CHUNK_COST: u64 = 64;
 /// The most that is shown of a stream at once, and that whoever reads no more than so many bytes may read beyond them.
-pub(crate) const PACKET_LEN: usize = 16 << 10;
+pub const PACKET_LEN: usize = 16 << 10;
 /// What a sender may send before it was told anything.
 pub(crate) const CREDIT_AT_FIRST: u64 = 64 << 10;
 
@@ -68,7 +70,7 @@ impl ChunkTag {
         Tag(u64::from(self.number) | u64::from(self.handler) << 32 | u64::from(flags) << 48)
     }
 
-    fn decode(tag: Tag) -> Self {
+    pub(crate) fn decode(tag: Tag) -> Self {
         let flags = (tag.0 >> 48) as u8;
         Self {
             number: tag.0 as u32,
@@ -99,6 +101,8 @@ pub enum StreamFront<'a> {
         /// None of it was consumed yet.
         is_fresh: bool,
     },
+    /// These bytes, where their sender told that they are.
+    Told(ToldFront),
     /// Nothing yet.
     Empty,
     /// The end.
@@ -147,6 +151,8 @@ struct Inbound {
     is_closed: bool,
     /// In `Streams::by_number`.
     is_mapped: bool,
+    /// Bytes that were told of went with their sender.
+    is_cut: bool,
 }
 
 /// A chunk that is held.
@@ -157,6 +163,8 @@ struct Chunk {
     /// The arrival while fragments are missing or were until now, or NONE.
     arrival: u32,
     arrival_serial: u32,
+    /// Which of `Streams::told`, if its bytes are where its sender told, or NONE.
+    told: u32,
     /// So many bytes were consumed.
     from: u32,
     /// What its sender is given back when it is over.
@@ -221,6 +229,10 @@ pub(crate) struct Streams {
     inbound: Slab<Inbound>,
     by_number: HashMap<u64, u32, Seeded>,
     chunks: Slab<Chunk>,
+    /// Chunks of these whose bytes are still with their senders.
+    told: Slab<ToldChunk>,
+    /// Ends of such chunks, to be told to their senders.
+    pub(crate) told_ends: Ring<ToldEnd>,
     /// Streams with news for whoever reads them.
     ready: Ring<u64>,
     /// By row; as long as the last row that ever had a stream.
@@ -237,6 +249,8 @@ impl Streams {
             inbound: Slab::default(),
             by_number: HashMap::with_hasher(Seeded(seed)),
             chunks: Slab::default(),
+            told: Slab::default(),
+            told_ends: Ring::new(),
             ready: Ring::new(),
             peers: Vec::new(),
             outbound: Slab::default(),
@@ -285,6 +299,7 @@ impl Streams {
             is_waiting: false,
             is_closed: false,
             is_mapped: !is_over,
+            is_cut: false,
         });
         if !is_over {
             self.by_number.insert(stream_key(row, tag.number), slot);
@@ -354,7 +369,9 @@ impl Streams {
         memory: &mut impl Memory,
     ) -> bool {
         if matches!(head.class, Class::Rts | Class::Told) {
-            messages.bulk.peers.notify_done(row, head.message, DONE_CANCELLED, 0); // no honest sender announces a chunk
+            let chunk = (ChunkTag::decode(head.tag), head.message, head.total);
+            let whereabouts = if head.class == Class::Told { body.try_into().ok() } else { None };
+            self.on_told_chunk(messages, row, chunk, whereabouts);
         } else if !self.take_chunk(messages, now, row, head, core::iter::once(body), memory) {
             let number = messages.bulk.peers.rows[row].numbers.next_in();
             messages.refuse(now, row, number, held_len(head));
@@ -502,8 +519,8 @@ impl Streams {
             let hold = messages.bulk.hold_rest(held_len, taken_len, bodies);
             let hold = hold.expect("there is room");
             let (arrival, arrival_serial, from, cost) = (NONE, 0, 0, cost as u32);
-            let chunk = Chunk { hold, arrival, arrival_serial, from, cost, next: NONE };
-            self.push(slot, chunk);
+            let (told, next) = (NONE, NONE);
+            self.push(slot, Chunk { hold, arrival, arrival_serial, told, from, cost, next });
         } else {
             self.give_credit(messages, row, cost);
         }
@@ -515,6 +532,9 @@ impl Streams {
 
     /// A chunk that came before its turn: now it is its turn.
     pub(crate) fn on_chunk_turn(&mut self, messages: &mut Messages, now: Instant, arrival: u32) {
+        if messages.bulk.arrival(arrival).is_large {
+            return self.on_told_turn(messages, arrival);
+        }
         let this = messages.bulk.arrival(arrival);
         let (row, cost, tag) = (this.row, chunk_cost(this.total), ChunkTag::decode(this.tag));
         messages.bulk.await_reader(arrival);
@@ -537,12 +557,22 @@ impl Streams {
         }
     }
 
+    /// A chunk that was announced before its turn.
+    fn on_told_turn(&mut self, messages: &mut Messages, arrival: u32) {
+        let this = messages.bulk.arrival(arrival);
+        let (row, chunk) = (this.row, (ChunkTag::decode(this.tag), this.message, this.total));
+        let whereabouts = messages.bulk.whereabouts_of(arrival);
+        messages.bulk.remove_arrival(arrival);
+        self.on_told_chunk(messages, row, chunk, whereabouts.as_ref());
+    }
+
     /// A chunk that is an arrival, whole or not, takes its place in its stream.
     fn push_arrival(&mut self, messages: &mut Messages, slot: u32, arrival: u32, cost: u64) {
         let arrival_serial = messages.bulk.arrival_serial(arrival);
         messages.bulk.name_stream(arrival, self.inbound.key(slot));
         let (hold, from, cost) = (NONE, 0, cost as u32);
-        self.push(slot, Chunk { hold, arrival, arrival_serial, from, cost, next: NONE });
+        let (told, next) = (NONE, NONE);
+        self.push(slot, Chunk { hold, arrival, arrival_serial, told, from, cost, next });
     }
 
     /// The last fragment of a chunk came.
@@ -580,6 +610,7 @@ impl Streams {
     pub(crate) fn end_streams(
         &mut self,
         messages: &mut Messages,
+        now: Instant,
         row: u32,
         reason: Option<GoneReason>,
     ) {
@@ -591,7 +622,12 @@ impl Streams {
         for slot in all {
             // One whose end is here may still wait for fragments, which will not come now.
             self.make_ready(slot);
-            if self.inbound[slot].is_mapped {
+            self.cut_at_told(messages, now, slot);
+            let this = &mut self.inbound[slot];
+            if this.is_cut && this.finish == Finish::Ended {
+                this.finish = Finish::Broken(StreamBreak::Gone(reason));
+            }
+            if this.is_mapped {
                 self.finish(slot, Finish::Broken(StreamBreak::Gone(reason)));
             }
         }

@@ -103,6 +103,18 @@ impl AppMemory {
         self.add(buffer)
     }
 
+    /// These bytes, in real memory of one piece.
+    pub fn add_bytes(&mut self, these: &[u8]) -> BufId {
+        let mut buffer = stored(these.len() as u64, 1, Purpose::Send);
+        if let Buffer::Stored { bytes, cuts, .. } = &mut buffer {
+            cuts.for_each_piece(0, these.len() as u64, |raw, offset, len| {
+                let from = offset as usize;
+                bytes[raw..raw + len].copy_from_slice(&these[from..from + len]);
+            });
+        }
+        self.add(buffer)
+    }
+
     /// Room for a receive, in `segments` pieces.
     pub fn add_room(&mut self, len: u64, segments: usize) -> BufId {
         self.add(stored(len, segments, Purpose::Receive))

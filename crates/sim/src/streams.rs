@@ -4,21 +4,23 @@
 //! stream names itself in its first bytes; its reader checks each byte, that streams of one sender's life start in the order they
 //! were begun, and that each came to its end once, whole, unless somebody died or it was given up. What one sender makes a reader
 //! hold is bounded by credit.
+//! In half of the runs nodes share memory, alone or beside a network that loses frames: there chunks are given, and pieces are told of and read where they are,
+//! by readers who come late, want less, or never come.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use packhorse_engine::Lender;
-use packhorse_link::sim::{Conditions, Death, NodeId, Rng, Who};
+use packhorse_link::sim::{Conditions, Death, NodeId, Rng, SURE_NETWORK, Who};
 use packhorse_proto::{
-    Lending, Limits, MS, OutStreamId, SECOND, Settings, StreamBreak, StreamError, StreamFront,
-    StreamId,
+    BufId, Event, Lending, Limits, MS, OutStreamId, PeerId, SECOND, Settings, StreamBreak,
+    StreamError, StreamFront, StreamId,
 };
 
 use crate::digest::Digest;
 use crate::draw::{PERCENT, draw};
 use crate::run::Conduct;
-use crate::world::{Spec, World};
+use crate::world::{PortSpec, Spec, World};
 
 /// Bytes at the front of each stream: sender, life, number, length, whether it will be given up.
 const HEAD_LEN: usize = 14;
@@ -50,10 +52,13 @@ fn head_of(got: &[u8]) -> (Sender, u32, usize, bool) {
 /// A stream that is being sent.
 struct Sending {
     from: usize,
+    peer: PeerId,
     id: OutStreamId,
     bytes: Vec<u8>,
     at: usize,
     is_given_up: bool,
+    /// A piece that its receiver was told of: what it is called, and where it is.
+    telling: Option<(u64, BufId)>,
 }
 
 /// A stream at its reader.
@@ -173,6 +178,9 @@ struct Run {
     /// Streams that were ended well.
     ended_count: usize,
     limits: Limits,
+    /// Nodes share memory; what else is drawn for that.
+    memory: Option<Rng>,
+    told_count: u64,
     faults: Vec<String>,
 }
 
@@ -202,8 +210,17 @@ impl Run {
             ..Settings::default()
         };
         let node_count = rng.range(2..=9) as usize;
-        let spec =
-            || Spec { limits: limits.clone(), settings: settings.clone(), ..Spec::default() };
+        // From numbers of its own, so that runs without memory stay what they were.
+        let mut own = rng.fork("memory");
+        let kind = own.range(0..=3);
+        let (settings, port_specs) = with_memory(&mut own, kind, settings);
+        let spec = || Spec {
+            limits: limits.clone(),
+            settings: settings.clone(),
+            ports: port_specs.len() as u8,
+            port_specs: port_specs.clone(),
+            ..Spec::default()
+        };
         let nodes: Vec<NodeId> = (0..node_count).map(|_| world.add_node(spec())).collect();
         world.net().set_conditions(Who::Any, Who::Any, weather);
         let to_begin_count = rng.range(1..=120) as usize;
@@ -218,6 +235,8 @@ impl Run {
             to_begin_count,
             ended_count: 0,
             limits,
+            memory: (kind >= 2).then_some(own),
+            told_count: 0,
             faults: Vec::new(),
         };
         (0..node_count).for_each(|index| run.lend_to(index));
@@ -297,7 +316,11 @@ impl Run {
         while self.world.turn(until) {}
         let faults = self.world.take_faults();
         self.faults.extend(faults);
-        while self.world.next_event().is_some() {}
+        while let Some((node, event)) = self.world.next_event() {
+            if let Event::Sent { user, placed_len, result, .. } = event {
+                self.on_told_end(node, user, result.map_or(0, |()| placed_len as usize));
+            }
+        }
         self.begin();
         self.send();
         for index in 0..self.nodes.len() {
@@ -326,13 +349,15 @@ impl Run {
             self.numbers[from] += 1;
             let len = match self.rng.range(0..=3) {
                 0 => self.rng.range(0..=20),
+                1 if self.memory.is_some() => self.rng.range(0..=300_000),
                 1 => self.rng.range(0..=60_000),
                 _ => self.rng.range(0..=5_000),
             };
             let is_given_up = self.rng.chance(10 * PERCENT);
             let sender = (from as u8, self.lives[from]);
             let bytes = bytes_of(sender, number, len as usize, is_given_up);
-            self.sending.push(Sending { from, id, bytes, at: 0, is_given_up });
+            let telling = None;
+            self.sending.push(Sending { from, peer, id, bytes, at: 0, is_given_up, telling });
         }
     }
 
@@ -347,14 +372,25 @@ impl Run {
 
     /// A piece of a stream, and its end if that was all. True: it is over.
     fn send_some(&mut self, sending: &mut Sending) -> bool {
-        let now = self.world.now();
-        let piece_len = self.rng.range(0..=4000) as usize;
-        let endpoint = self.world.endpoint_mut(self.nodes[sending.from]);
+        if sending.telling.is_some() || self.tell_some(sending) {
+            return false;
+        }
+        let node = self.nodes[sending.from];
+        let mut piece_len = self.rng.range(0..=4000) as usize;
+        let mut is_direct = false;
+        if let Some(own) = &mut self.memory {
+            is_direct = own.chance(70 * PERCENT);
+            if own.chance(30 * PERCENT) {
+                piece_len = own.range(0..=80_000) as usize;
+            }
+        }
         let piece_end = sending.bytes.len().min(sending.at + piece_len);
-        match endpoint.write_stream(now, sending.id, &sending.bytes[sending.at..piece_end]) {
+        let piece = &sending.bytes[sending.at..piece_end];
+        match self.world.write_stream(node, sending.id, piece, is_direct) {
             Ok(len) => sending.at += len,
             Err(StreamError::Gone) => {
-                let _ = endpoint.end_stream(now, sending.id); // it says the same again, and forgets
+                // It says the same again, and forgets.
+                let _ = self.world.end_stream(node, sending.id, true, is_direct);
                 return true;
             }
             Err(error) => {
@@ -365,16 +401,43 @@ impl Run {
         if sending.at < sending.bytes.len() {
             return false;
         }
-        let ended = if sending.is_given_up {
-            endpoint.give_up_stream(now, sending.id)
-        } else {
-            endpoint.end_stream(now, sending.id)
-        };
+        let ended = self.world.end_stream(node, sending.id, !sending.is_given_up, is_direct);
         match ended {
             Ok(()) => self.ended_count += usize::from(!sending.is_given_up),
             Err(error) => self.faults.push(format!("a stream could not be ended: {error:?}")),
         }
         true
+    }
+
+    /// Tells of a long piece instead of sending it, where that can be read. False: it must be sent.
+    fn tell_some(&mut self, sending: &mut Sending) -> bool {
+        let Some(own) = &mut self.memory else { return false };
+        let left = &sending.bytes[sending.at..];
+        if left.is_empty() || own.chance(50 * PERCENT) {
+            return false;
+        }
+        let piece = &left[..own.range(1..=left.len() as u64) as usize];
+        let (node, user) = (self.nodes[sending.from], self.told_count);
+        let Some((_, buf)) = self.world.tell_chunk(node, (sending.peer, sending.id), piece, user)
+        else {
+            return false;
+        };
+        self.told_count += 1;
+        sending.telling = Some((user, buf));
+        true
+    }
+
+    /// So much of a piece that was told of was read; nothing, if its reader is gone.
+    fn on_told_end(&mut self, node: NodeId, user: u64, read_len: usize) {
+        let is_it = |sending: &&mut Sending| {
+            self.nodes[sending.from] == node
+                && sending.telling.is_some_and(|(number, _)| number == user)
+        };
+        let Some(sending) = self.sending.iter_mut().find(is_it) else { return };
+        sending.at += read_len;
+        if let Some((_, buf)) = sending.telling.take() {
+            self.world.memory(node).end(buf);
+        }
     }
 
     /// Reads what is here, if its reader is in the mood.
@@ -419,6 +482,13 @@ impl Run {
                     reader.take(id, &bytes[..len]);
                     endpoint.consume_stream(now, id, len);
                 }
+                StreamFront::Told(front) => {
+                    let len = front.len.min(self.rng.range(1..=40_000));
+                    let Some(bytes) = self.world.read_told(node, id, &front, len) else {
+                        continue; // it cannot be read, and comes in another way
+                    };
+                    reader.take(id, &bytes);
+                }
                 StreamFront::Empty => {
                     endpoint.await_stream(id);
                     return None;
@@ -438,7 +508,10 @@ impl Run {
     fn check_memory(&mut self, index: usize) {
         let (held_len, _) = self.world.endpoint(self.nodes[index]).held();
         let each = self.limits.stream_len_max.max(64 << 10) + (16 << 10);
-        let limit = (self.nodes.len() as u64 * 2 * each).min(self.limits.held_len_max);
+        let of_all = self.nodes.len() as u64 * 2 * each;
+        // What was given is taken beyond the budget; credit bounds it all the same.
+        let limit =
+            if self.memory.is_some() { of_all } else { of_all.min(self.limits.held_len_max) };
         if held_len > limit {
             self.faults.push(format!("node {index} holds {held_len}, {limit} at most"));
         }
@@ -455,6 +528,29 @@ impl Run {
         self.readers[index] = Arc::default();
         self.lend_to(index);
     }
+}
+
+/// The links of nodes: none of them told of (0, 1), memory (2), memory beside a network (3).
+fn with_memory(own: &mut Rng, kind: u64, settings: Settings) -> (Settings, Vec<PortSpec>) {
+    if kind < 2 {
+        return (settings, vec![PortSpec::default()]);
+    }
+    let frame_len_max = 16 << 10;
+    let memory = PortSpec {
+        network: SURE_NETWORK,
+        frame_len_max,
+        knows_networks: true,
+        is_reliable: true,
+        is_stream: false,
+    };
+    let network = PortSpec { frame_len_max: settings.frame_len_max, ..PortSpec::default() };
+    let settings = Settings {
+        frame_len_max,
+        payload_check: settings.payload_check && kind == 3,
+        fetch_len_min: own.range(500..=20_000) as u32,
+        ..settings
+    };
+    (settings, if kind == 2 { vec![memory] } else { vec![network, memory] })
 }
 
 #[cfg(test)]

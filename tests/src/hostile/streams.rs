@@ -79,6 +79,11 @@ impl World {
                     }
                     match endpoint.stream_front(now, id) {
                         StreamFront::Empty => endpoint.await_stream(id),
+                        StreamFront::Told(front) => match script.below(3) {
+                            0 => endpoint.decline_stream_front(id),
+                            1 => endpoint.decline_told_chunks(),
+                            _ => endpoint.consume_stream(now, id, front.len as usize),
+                        },
                         _ => endpoint.close_stream(now, id),
                     }
                 }

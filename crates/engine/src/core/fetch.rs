@@ -8,7 +8,7 @@ use super::Core;
 use crate::translate::memory_of;
 
 /// Bytes that are read in one call: a turn takes no longer than that, a tenth of a millisecond or so.
-pub(super) const PIECE_LEN_MAX: u64 = 1 << 20;
+pub(crate) const PIECE_LEN_MAX: u64 = 1 << 20;
 
 impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Reads bytes for the next message, or for several short ones: so many in all, or none of them would be heard of before long.

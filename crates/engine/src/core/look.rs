@@ -93,6 +93,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             && self.kept.is_empty()
             && !self.has_work()
             && !self.endpoint.has_ready_stream()
+            && !self.endpoint.has_told_chunks()
             && (0..self.links.len()).all(|link| !self.may_land(link));
         if is_quiet {
             self.quiet_until = self.endpoint.next_timeout();

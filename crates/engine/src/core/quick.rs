@@ -61,6 +61,8 @@ pub enum QuickLook {
     Received(Received),
     /// The end of a send, whose message its receiver has read. There is no event of it.
     Ended(Ended),
+    /// A chunk of a stream, which may be ready now. There may be something to send, for the next turn.
+    Chunk,
     /// A frame for which a turn was made: so much was done.
     Turned(usize),
 }
@@ -126,6 +128,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             Taken::Ended(ended) => {
                 self.costly.on_others(now);
                 QuickLook::Ended(ended)
+            }
+            Taken::Chunk => {
+                self.costly.on_others(now);
+                QuickLook::Chunk
             }
             Taken::Otherwise => QuickLook::Turned(self.turn_behind_short(now, link, &from, None)),
             Taken::No if len > SHORT_LEN_MAX => {

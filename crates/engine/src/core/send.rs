@@ -174,6 +174,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     ) -> bool {
         self.end_quiet();
         let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        if !self.is_blocked() && self.give_short_stream(now, (peer, handler), pieces, len) {
+            return true;
+        }
         let mut head = [0; wire::LONE_HEAD_LEN_MAX];
         if len <= COPY_LEN_MAX as usize
             && !self.is_blocked()
@@ -208,6 +211,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return 0; // it was stopped: what its peers were still to be told stays here
         }
         self.end_quiet();
+        self.give_told_ends(now);
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }
@@ -399,7 +403,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 
     /// Where a message is that a peer may read.
-    fn whereabouts_for(
+    pub(super) fn whereabouts_for(
         &mut self,
         (link, to): (u8, &Locator),
         buf: BufId,
@@ -413,7 +417,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 
     /// A peer reads so many bytes of ours, and is not heard of before: who waits for that had better not sleep.
-    fn expect_answer(&mut self, now: Instant, len: u64) {
+    pub(super) fn expect_answer(&mut self, now: Instant, len: u64) {
         self.answer_by = Instant(self.answer_by.0.max(now.0)) + len / LARGE_BYTES_PER_NS;
     }
 

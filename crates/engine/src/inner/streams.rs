@@ -2,7 +2,7 @@
 
 use packhorse_link::loan;
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Instant, OutStreamId, StreamError};
+use packhorse_proto::{Instant, OutStreamId, PeerId, StreamError};
 
 use super::Inner;
 use crate::lending::{Budget, Extract, Extractable, Lender, Loans};
@@ -55,6 +55,26 @@ impl Inner {
             }
             Ok(None) => Err((None, self.core.memory().remove(id))),
             Err(error) => Err((Some(error), self.core.memory().remove(id))),
+        }
+    }
+
+    /// Tells the peer where the next piece of a stream is. If it cannot read it there, or not now, the memory comes back.
+    pub(crate) fn tell_chunk(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        stream: OutStreamId,
+        memory: Memory,
+    ) -> Result<RequestId, Option<Memory>> {
+        let len = memory.len();
+        let id = self.core.memory().insert(memory);
+        let request = self.requests.next_id();
+        match self.core.tell_chunk(now, peer, stream, (buf_of(id), len), request.0) {
+            Some(req) => {
+                self.requests.put(req, Some(id), len);
+                Ok(request)
+            }
+            None => Err(self.core.memory().remove(id)),
         }
     }
 

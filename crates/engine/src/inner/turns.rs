@@ -54,6 +54,10 @@ impl Inner {
                 self.queues.publish();
                 1
             }
+            QuickLook::Chunk => {
+                self.settle_streams();
+                1
+            }
             QuickLook::Turned(work) => {
                 self.settle(now);
                 work

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use packhorse_engine::{Engine, Extract, Lender};
+use packhorse_engine::{Engine, Extract, Extractable, Lender};
 use packhorse_link::loan;
 use packhorse_proto::{Lending, StreamId, StreamInfo};
 
@@ -163,6 +163,11 @@ impl Extractor {
         }
     }
 
+    /// Nothing was put off, and no message waits for a handler to end.
+    pub(super) fn is_idle(&self) -> bool {
+        self.unstarted.is_empty() && self.again.is_empty() && self.panics.is_empty()
+    }
+
     /// Runs handlers until nothing is left, or the extraction may handle no more. When nothing is left it makes a turn, once,
     /// if it is to, with frames lent to handlers that wait.
     pub(super) fn run(
@@ -171,7 +176,7 @@ impl Extractor {
         len_max: u64,
         is_turning: bool,
     ) -> (Box<Self>, Extracted) {
-        self.go_on(common, Some(len_max), is_turning)
+        self.go_on(common, Some(len_max), is_turning, None)
     }
 
     /// Waits for something to run handlers with, so long at most, and runs them. What arrives meanwhile is lent to those that
@@ -185,9 +190,9 @@ impl Extractor {
         let engine = &common.engine;
         common.woken.set_waited_for(true);
         let is_woken = || !common.woken.is_empty();
-        let lender = engine.wait_extractable(self, len_max, Some(longest), is_woken);
+        let (lender, first) = engine.wait_extractable(self, len_max, Some(longest), is_woken);
         common.woken.set_waited_for(false);
-        own(lender).go_on(common, None, false)
+        own(lender).go_on(common, None, false, first)
     }
 
     fn go_on(
@@ -195,9 +200,13 @@ impl Extractor {
         common: &Common,
         begin: Option<u64>,
         is_turning: bool,
+        first: Option<Extractable>,
     ) -> (Box<Self>, Extracted) {
         let engine = &common.engine;
         let mut extracted = Extracted::default();
+        if let Some((stream, info)) = first.and_then(|first| first.next) {
+            self.on_news(stream, info, common, &mut extracted);
+        }
         let (mut begin, mut is_turned, mut news_count) = (begin, !is_turning, 0);
         loop {
             let has_run = self.run_known(common, &mut extracted);

@@ -9,6 +9,7 @@ use packhorse_engine::{Engine, StreamRead};
 use packhorse_link::loan::{self, Loan};
 use packhorse_proto::{StreamBreak, StreamId};
 
+use super::lent;
 use super::message::Message;
 use crate::endpoint::Peer;
 use crate::error::Error;
@@ -70,7 +71,7 @@ impl Stream {
 fn conclude(read_len: usize, state: StreamRead, peer: Peer) -> Poll<Result<usize, Error>> {
     match state {
         StreamRead::Whole | StreamRead::End => Poll::Ready(Ok(read_len)),
-        StreamRead::Wait | StreamRead::Enough => Poll::Pending,
+        StreamRead::Wait | StreamRead::Enough | StreamRead::Told => Poll::Pending,
         StreamRead::Broken(StreamBreak::GivenUp) => {
             Poll::Ready(Err(Error::CancelledByPeer { peer: name(peer) }))
         }
@@ -114,13 +115,19 @@ impl Future for Receive<'_> {
         if *filled_len > 0 && *filled_len >= *least_len {
             return Poll::Ready(Ok(*filled_len)); // of a frame that was lent
         }
-        let rest = &mut buffer[*filled_len..];
-        let mut at = 0;
-        let (read_len, state) = stream.engine.read_stream(stream.id, rest.len(), |bytes| {
-            rest[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
-        });
-        *filled_len += read_len;
+        let state = loop {
+            let rest = &mut buffer[*filled_len..];
+            let mut at = 0;
+            let (read_len, state) = stream.engine.read_stream(stream.id, rest.len(), |bytes| {
+                rest[at..at + bytes.len()].copy_from_slice(bytes);
+                at += bytes.len();
+            });
+            *filled_len += read_len;
+            if state != StreamRead::Told {
+                break state;
+            }
+            *filled_len += lent::read_told(&stream.engine, stream.id, &mut rest[read_len..]);
+        };
         if *filled_len > 0 && *filled_len >= *least_len {
             return Poll::Ready(Ok(*filled_len));
         }
@@ -149,9 +156,15 @@ impl Future for Skip<'_> {
         if borrowed.is_some() {
             return Poll::Pending;
         }
-        let rest_len = *wanted_len - *skipped_len;
-        let (read_len, state) = stream.engine.read_stream(stream.id, rest_len, |_| ());
-        *skipped_len += read_len;
+        let state = loop {
+            let rest_len = *wanted_len - *skipped_len;
+            let (read_len, state) = stream.engine.read_stream(stream.id, rest_len, |_| ());
+            *skipped_len += read_len;
+            if state != StreamRead::Told {
+                break state;
+            }
+            *skipped_len += stream.engine.skip_told(stream.id, rest_len - read_len);
+        };
         conclude(*skipped_len, state, stream.sender)
     }
 }

@@ -123,6 +123,12 @@ counters! {
     stream_bytes_lent,
     /// Bytes of streams that came before they were wanted, and were held.
     stream_bytes_held,
+    /// Bytes of streams read from where their sender told that they are.
+    stream_bytes_read,
+    /// Chunks of streams of which a sender told.
+    stream_chunks_told,
+    /// Of these, chunks whose rest their sender was asked to send.
+    stream_chunks_declined,
     /// Chunks of streams posted.
     stream_chunks_out,
     /// Most payload held at once.

@@ -39,6 +39,8 @@ pub enum Sabotage {
     PermissionNotAsked,
     /// Holds bytes of a stream that its reader took from the frame.
     LentBytesHeldToo,
+    /// Says of a piece of a stream that was told of, and not read, that all of it was.
+    RestNotAskedFor,
     /// The stream that was begun last shows itself first.
     StreamsOutOfOrder,
     /// Never tells a sender of streams that it may go on.
@@ -90,6 +92,7 @@ impl Sabotage {
         Self::RequestCarriedOutAgain,
         Self::PermissionNotAsked,
         Self::LentBytesHeldToo,
+        Self::RestNotAskedFor,
         Self::StreamsOutOfOrder,
         Self::StreamCreditNeverGiven,
         Self::RangeLostAtBreak,

@@ -120,17 +120,18 @@ impl Held {
         self.envelope_count < self.envelope_count_max || self.takes_all
     }
 
-    /// Whether one more message of this length may be held.
+    /// Whether one more message of this length may be held, or must be.
     pub(crate) fn has_room_for(&self, len: usize) -> bool {
         let is_free = |cost| cost <= self.pool.free_len();
-        self.has_envelope() && BytePool::cost_of(len).is_some_and(is_free)
+        self.takes_all || (self.has_envelope() && BytePool::cost_of(len).is_some_and(is_free))
     }
 
     /// Whether a chunk before its turn may be held: half of all room is for those that have it, or none ever might.
     pub(crate) fn has_room_ahead(&self, len: usize) -> bool {
         let cost = BytePool::cost_of(len).unwrap_or(u64::MAX);
-        self.envelope_count < self.envelope_count_max / 2
-            && self.pool.free_len().saturating_sub(cost) >= self.pool.len_max() / 2
+        let is_roomy = self.envelope_count < self.envelope_count_max / 2
+            && self.pool.free_len().saturating_sub(cost) >= self.pool.len_max() / 2;
+        is_roomy || self.takes_all
     }
 
     /// More is held than may be.

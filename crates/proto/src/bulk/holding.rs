@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use crate::bulk::Bulk;
 use crate::bulk::arrival::{Arrival, Progress, Stage, number_key};
 use crate::matching::HeldId;
-use crate::wire::{Class, MessageHead};
+use crate::wire::{Class, MessageHead, Whereabouts};
 use crate::{BufId, Criteria};
 
 /// Numbers of cancelled messages that may be known before their turn, however small the budgets: few bytes each.
@@ -114,7 +114,7 @@ impl Bulk {
         skip_len: usize,
         pieces: impl Iterator<Item = &'a [u8]>,
     ) -> Option<u32> {
-        let hold = self.held.try_reserve(len)?;
+        let hold = self.held.reserve(len)?;
         copy_behind(skip_len, pieces, self.held.bytes_mut(hold));
         self.peers.counters.stream_bytes_held += len as u64;
         self.held.charge(&mut self.peers.counters);
@@ -125,6 +125,21 @@ impl Bulk {
     fn charge(&mut self, arrival: &mut Arrival) {
         arrival.charged = true;
         self.held.charge(&mut self.peers.counters);
+    }
+
+    /// An envelope without bytes is held, if there is room for one more: `forget` gives it back.
+    pub(crate) fn try_hold_envelope(&mut self) -> bool {
+        let has_room = self.held.has_envelope();
+        if has_room {
+            self.held.charge(&mut self.peers.counters);
+        }
+        has_room
+    }
+
+    /// Where a message lies in its sender's memory, if that was told.
+    pub(crate) fn whereabouts_of(&self, slot: u32) -> Option<Whereabouts> {
+        let progress = self.progress.get(self.arrivals[slot].progress);
+        progress.and_then(|progress| progress.told)
     }
 
     /// The announcement that is looked at now says where its message is. Whoever makes an arrival of it keeps that; of a copy of a known one nobody does.

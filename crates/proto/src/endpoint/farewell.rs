@@ -164,7 +164,7 @@ impl Endpoint {
         self.messages.end_sends(row, failure);
         self.onesided.end_operations(&mut self.messages.bulk, row, failure);
         self.messages.end_arrivals(now, row, reason, failure);
-        self.streams.end_streams(&mut self.messages, row, reason);
+        self.streams.end_streams(&mut self.messages, now, row, reason);
         self.peers_mut().end_row(now, row, reason);
         self.messages.recall_rows(now);
     }

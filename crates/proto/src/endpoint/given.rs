@@ -67,8 +67,22 @@ impl Endpoint {
         head: &mut [u8; LONE_HEAD_LEN_MAX],
     ) -> Option<Given> {
         let Payload::Copied(bytes) = spec.payload else { return None };
-        let len = bytes.len() as u64;
-        if len > GIVEN_LEN_MAX || spec.space == Space::STREAMS {
+        if spec.space == Space::STREAMS {
+            return None; // refused by `post_send`
+        }
+        self.prepare_given_of(now, spec, bytes.len() as u64, head)
+    }
+
+    /// The same for a message of so many bytes, wherever they lie.
+    #[inline(always)]
+    pub(crate) fn prepare_given_of(
+        &self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        len: u64,
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Option<Given> {
+        if len > GIVEN_LEN_MAX {
             return None;
         }
         let (this, active) = self.bulk().peer_of_post(spec, len)?;
@@ -275,7 +289,8 @@ impl Endpoint {
             Err(miss) => {
                 self.peers_mut().counters.frames_in += 1;
                 self.take_missed(now, row, miss, head, body, memory);
-                Taken::Otherwise
+                let is_chunk = head.space() == Space::STREAMS && self.peers().events.is_empty();
+                if is_chunk { Taken::Chunk } else { Taken::Otherwise }
             }
         }
     }

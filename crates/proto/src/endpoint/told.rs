@@ -57,6 +57,8 @@ pub enum Taken {
     Told(Told),
     /// The frame said that a send is over. There is no event of it, and a driver has nothing else to do for it.
     Ended(Ended),
+    /// The frame was a chunk of a stream. There is no event of it; its stream may be ready, and there may be something to send.
+    Chunk,
     /// The message was taken otherwise: there may be events, and something to send.
     Otherwise,
     /// The message is not as simple as that, and nothing has changed: its frame is for `on_frame`.
@@ -114,10 +116,24 @@ impl Endpoint {
         spec: &SendSpec<'_>,
         head: &mut [u8; NOTE_HEAD_LEN_MAX],
     ) -> Option<GivenNote> {
+        if spec.space == Space::STREAMS {
+            return None; // refused by `post_send`
+        }
+        self.prepare_told_in(now, spec, head)
+    }
+
+    /// The same in whatever space.
+    #[inline]
+    pub(crate) fn prepare_told_in(
+        &self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        head: &mut [u8; NOTE_HEAD_LEN_MAX],
+    ) -> Option<GivenNote> {
         let Payload::InPlace { len, .. } = spec.payload else { return None };
         let is_long = len >= u64::from(self.peers().settings.fetch_len_min);
-        if !is_long || spec.until_matched || spec.space == Space::STREAMS {
-            return None; // the last is refused by `post_send`
+        if !is_long || spec.until_matched {
+            return None;
         }
         let (this, active) = self.bulk().joined_of_post(spec)?;
         let index = active.clear_path(now, WHEREABOUTS_LEN as u64)?;
@@ -185,6 +201,9 @@ impl Endpoint {
         };
         self.messages.bulk.peers.note_heard(now, row);
         match (view.note(), view.whereabouts()) {
+            (NoteRepr::Told { space: Space::STREAMS, .. }, Some(whereabouts)) => {
+                self.take_told_chunk(now, row, view.note(), &whereabouts)
+            }
             (NoteRepr::Told { .. }, Some(whereabouts)) => {
                 self.foresee_told(row, view.note(), whereabouts).map_or(Taken::No, Taken::Told)
             }
@@ -303,7 +322,7 @@ impl Endpoint {
 impl Endpoint {
     /// Writes a frame without payload that may be given to the link of this path, on which nothing waits.
     #[inline(always)]
-    fn write_note(
+    pub(crate) fn write_note(
         &self,
         now: Instant,
         (this, active): (&Row, &Active),

@@ -221,7 +221,7 @@ impl Messages {
     ) -> Verdict {
         // Nobody can ask for a chunk out of its turn: those ahead of it leave it room.
         let may_hold =
-            head.space != Space::STREAMS || self.bulk.held.has_room_ahead(head.total as usize);
+            head.space != Space::STREAMS || self.bulk.held.has_room_ahead(held_len(head) as usize);
         if !may_hold || self.bulk.hold(now, row, head, body, Stage::Early).is_none() {
             self.refuse(now, row, number, held_len(head));
             return Verdict::Refused;

@@ -127,22 +127,76 @@ impl Streams {
         handler: u16,
         pieces: &[&[u8]],
     ) -> Option<(ChunkTag, usize)> {
-        let row = peer.row();
+        let tag = self.next_short(messages, peer, handler)?;
         let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        if messages.bulk.peers.is_closing()
-            || messages.bulk.peers.rows.known(peer).is_none()
-            || len > self.chunk_len(messages, row)
-        {
+        (len <= self.chunk_len(messages, peer.row())).then_some((tag, len))
+    }
+
+    /// The tag of a stream of one chunk that is the next to begin, if it may be posted now.
+    #[inline]
+    pub(crate) fn next_short(
+        &mut self,
+        messages: &Messages,
+        peer: PeerId,
+        handler: u16,
+    ) -> Option<ChunkTag> {
+        if messages.bulk.peers.is_closing() || messages.bulk.peers.rows.known(peer).is_none() {
             return None;
         }
-        let streams = self.peer(row);
+        let streams = self.peer(peer.row());
         let is_next = streams.unbegun.is_empty() && streams.waiting.front().is_none();
         if !is_next || streams.sent_cost >= streams.limit {
             return None;
         }
         let number = streams.next_number;
-        let tag = ChunkTag { number, handler, is_begin: true, is_end: true, is_broken: false };
-        Some((tag, len))
+        Some(ChunkTag { number, handler, is_begin: true, is_end: true, is_broken: false })
+    }
+
+    /// A stream whose next chunk may be posted now: there is credit, and none goes before it.
+    pub(crate) fn may_show(&self, messages: &Messages, id: OutStreamId) -> Option<u32> {
+        let slot = self.open_outbound(messages, id).ok()?;
+        let this = &self.outbound[slot];
+        let peer = self.peers.get(this.row as usize)?;
+        let may_show = peer.waiting.front().is_none()
+            && peer.sent_cost < peer.limit
+            && (this.is_begun || peer.unbegun.front() == Some(&slot));
+        may_show.then_some(slot)
+    }
+
+    /// Whose a stream is, how much it has filled, and whether its peer knows of it.
+    pub(crate) fn state_of(&self, slot: u32) -> (u32, u32, bool) {
+        let Outbound { row, filled_len, is_begun, .. } = self.outbound[slot];
+        (row, filled_len, is_begun)
+    }
+
+    /// What the stream of this name has filled.
+    pub(crate) fn filled_of<'a>(&self, messages: &'a Messages, id: OutStreamId) -> &'a [u8] {
+        let slot = self.outbound.lookup(id.0);
+        slot.map_or(&[], |slot| self.filled(messages, slot))
+    }
+
+    /// A stream has ended.
+    pub(crate) fn remove_outbound(&mut self, slot: u32) {
+        self.outbound.remove(slot);
+    }
+
+    /// What a stream has filled.
+    pub(crate) fn filled<'a>(&self, messages: &'a Messages, slot: u32) -> &'a [u8] {
+        let Outbound { pool, filled_len, .. } = self.outbound[slot];
+        match pool {
+            NONE => &[],
+            pool => &messages.bulk.copied_bytes(pool)[..filled_len as usize],
+        }
+    }
+
+    /// What a stream has filled has left.
+    pub(crate) fn empty(&mut self, messages: &mut Messages, slot: u32) {
+        let this = &mut self.outbound[slot];
+        let pool = core::mem::replace(&mut this.pool, NONE);
+        this.filled_len = 0;
+        if pool != NONE {
+            messages.bulk.drop_copy(pool);
+        }
     }
 
     pub(crate) fn write_stream(
@@ -431,7 +485,7 @@ impl Streams {
         true
     }
 
-    fn next_tag(&self, slot: u32, ending: Ending) -> ChunkTag {
+    pub(crate) fn next_tag(&self, slot: u32, ending: Ending) -> ChunkTag {
         let Outbound { number, handler, is_begun, .. } = self.outbound[slot];
         ChunkTag {
             number,
@@ -443,7 +497,7 @@ impl Streams {
     }
 
     /// A chunk of the stream was posted, in the association that is now.
-    fn on_begun(&mut self, messages: &mut Messages, slot: u32) {
+    pub(crate) fn on_begun(&mut self, messages: &mut Messages, slot: u32) {
         let this = &mut self.outbound[slot];
         let row = this.row;
         this.association = messages.bulk.peers.rows[row].local_id;
@@ -471,7 +525,13 @@ impl Streams {
         self.on_chunk_posted(messages, now, row, len);
     }
 
-    fn on_chunk_posted(&mut self, messages: &mut Messages, now: Instant, row: u32, len: u32) {
+    pub(crate) fn on_chunk_posted(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        row: u32,
+        len: u32,
+    ) {
         messages.bulk.peers.counters.stream_chunks_out += 1;
         let peer = self.peer(row);
         peer.sent_cost += chunk_cost(u64::from(len));
@@ -518,7 +578,7 @@ impl Streams {
 }
 
 /// A chunk as a message. Its bytes lie in the resend pool already.
-fn chunk_spec(peer: PeerId, tag: ChunkTag) -> SendSpec<'static> {
+pub(crate) fn chunk_spec(peer: PeerId, tag: ChunkTag) -> SendSpec<'static> {
     SendSpec {
         peer,
         space: Space::STREAMS,

@@ -38,6 +38,13 @@ impl Streams {
     ) -> StreamFront<'a> {
         let Some(slot) = self.inbound.lookup(id.0) else { return StreamFront::Void };
         self.adopt_front(messages, now, slot);
+        let first = self.chunks.get(self.inbound[slot].first);
+        if let Some(told) = first.map(|chunk| chunk.told).filter(|&told| told != NONE) {
+            match self.told_front(messages, told) {
+                Some(front) => return StreamFront::Told(front),
+                None => self.adopt_front(messages, now, slot),
+            }
+        }
         let this = &self.inbound[slot];
         if let Some(chunk) = self.chunks.get(this.first) {
             if chunk.arrival != NONE {
@@ -60,7 +67,11 @@ impl Streams {
         while let Some(chunk) = self.chunks.get(self.inbound[slot].first) {
             let (arrival, serial) = (chunk.arrival, chunk.arrival_serial);
             if arrival == NONE {
-                return;
+                if chunk.hold != NONE || chunk.told != NONE {
+                    return;
+                }
+                self.drop_front(messages, now, slot); // it was told of, and is sent anew
+                continue;
             }
             if !messages.bulk.still_holds(arrival, serial) {
                 // It vanished with its association, and what came behind it has no place.
@@ -112,6 +123,13 @@ impl Streams {
         if chunk.arrival != NONE {
             return;
         }
+        if chunk.told != NONE {
+            let told = chunk.told;
+            if self.consume_told(messages, told, len as u64) {
+                self.drop_front(messages, now, slot);
+            }
+            return;
+        }
         chunk.from += len as u32;
         if chunk.hold == NONE || chunk.from as usize >= messages.bulk.held.bytes(chunk.hold).len() {
             self.drop_front(messages, now, slot);
@@ -133,7 +151,11 @@ impl Streams {
         }
         // Not for what is left of an association that is over: the next one counts anew.
         let is_same = |row: &Row| row.local_id == association && row.phase != Phase::Idle;
-        if messages.bulk.peers.rows.get(row).is_some_and(is_same) {
+        let is_same = messages.bulk.peers.rows.get(row).is_some_and(is_same);
+        if chunk.told != NONE {
+            self.drop_told(messages, chunk.told, is_same);
+        }
+        if is_same {
             self.give_credit(messages, row, u64::from(chunk.cost));
         }
         messages.recall_rows(now);
@@ -148,6 +170,17 @@ impl Streams {
     pub(crate) fn await_stream(&mut self, id: StreamId) {
         if let Some(slot) = self.inbound.lookup(id.0) {
             self.inbound[slot].is_waiting = true;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_told(&self) -> bool {
+        self.told.len() > 0
+    }
+
+    pub(crate) fn decline_front_of(&mut self, messages: &mut Messages, id: StreamId) {
+        if let Some(slot) = self.inbound.lookup(id.0) {
+            self.decline_front(messages, slot);
         }
     }
 

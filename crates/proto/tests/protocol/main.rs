@@ -5,6 +5,7 @@
 
 mod ahead;
 mod aside;
+mod chunks;
 mod contact;
 mod faces;
 mod farewell;

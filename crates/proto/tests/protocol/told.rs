@@ -8,13 +8,20 @@ const LEN: usize = 20_000;
 
 /// Two nodes that share memory and may read each other's, who know each other; the second holds so many messages.
 fn pair(envelope_count_max: u32) -> Net {
-    let plan = |count| {
+    pair_with(|limits| limits.envelope_count_max = envelope_count_max)
+}
+
+/// Such nodes, the second with other limits.
+pub(crate) fn pair_with(change: impl FnOnce(&mut Limits)) -> Net {
+    let plain = || {
         Plan::with(|settings, limits| {
             settings.fetch_len_min = 8 << 10;
-            limits.envelope_count_max = count;
+            limits.envelope_count_max = 1000;
         })
     };
-    let mut net = Net::of(&[plan(1000), plan(envelope_count_max)]);
+    let mut other = plain();
+    change(&mut other.limits);
+    let mut net = Net::of(&[plain(), other]);
     let reliability = Reliability::Ordered { may_break: false };
     for node in [A, B] {
         let traits = LinkTraits { reliability, is_private: true, can_fetch: true, ..PLAIN };

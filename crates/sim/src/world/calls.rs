@@ -2,8 +2,8 @@
 
 use packhorse_link::sim::NodeId;
 use packhorse_proto::{
-    BufId, Claim, Criteria, Envelope, List, Payload, PeerId, PostError, RecvSpec, ReqId, SendSpec,
-    Space, Tag, Use,
+    BufId, Claim, Criteria, Envelope, List, OutStreamId, Payload, PeerId, PostError, RecvSpec,
+    ReqId, SendSpec, Space, StreamError, StreamId, Tag, ToldFront, Use,
 };
 
 use super::World;
@@ -98,5 +98,72 @@ impl World {
         let (list, uses, user) = (List::Priority, Use::Once, buf.0);
         self.post_recv(at, RecvSpec { criteria, buf, len, list, uses, header_only: false, user })
             .expect("receive posted")
+    }
+}
+
+/// Streams.
+impl World {
+    /// `Endpoint::write_stream`, or what an application's own call does (`Core::write_stream`).
+    pub fn write_stream(
+        &mut self,
+        node: NodeId,
+        id: OutStreamId,
+        piece: &[u8],
+        is_direct: bool,
+    ) -> Result<usize, StreamError> {
+        let (now, node) = self.touch(node);
+        match is_direct {
+            true => node.core.write_stream(now, id, piece),
+            false => node.core.endpoint().write_stream(now, id, piece),
+        }
+    }
+
+    /// `Endpoint::end_stream` or `give_up_stream`, or `Core::end_stream`.
+    pub fn end_stream(
+        &mut self,
+        node: NodeId,
+        id: OutStreamId,
+        is_good: bool,
+        is_direct: bool,
+    ) -> Result<(), StreamError> {
+        let (now, node) = self.touch(node);
+        match (is_direct, is_good) {
+            (true, _) => node.core.end_stream(now, id, is_good),
+            (false, true) => node.core.endpoint().end_stream(now, id),
+            (false, false) => node.core.endpoint().give_up_stream(now, id),
+        }
+    }
+
+    /// `Core::tell_chunk`, of bytes in memory of their own. `None`: they must be sent.
+    pub fn tell_chunk(
+        &mut self,
+        node: NodeId,
+        (peer, id): (PeerId, OutStreamId),
+        bytes: &[u8],
+        user: u64,
+    ) -> Option<(ReqId, BufId)> {
+        let (now, node) = self.touch(node);
+        let buf = node.core.memory().add_bytes(bytes);
+        let req = node.core.tell_chunk(now, peer, id, (buf, bytes.len() as u64), user);
+        if req.is_none() {
+            node.core.memory().end(buf);
+        }
+        req.map(|req| (req, buf))
+    }
+
+    /// `Core::read_told_chunk`. `None`: they cannot be read.
+    pub fn read_told(
+        &mut self,
+        node: NodeId,
+        id: StreamId,
+        front: &ToldFront,
+        len: u64,
+    ) -> Option<Vec<u8>> {
+        let (now, node) = self.touch(node);
+        let buf = node.core.memory().add_room(len, 1);
+        let read_len = node.core.read_told_chunk(now, id, front, (buf, len));
+        let bytes = node.core.memory().bytes_of(buf);
+        node.core.memory().end(buf);
+        bytes.filter(|_| read_len == len)
     }
 }

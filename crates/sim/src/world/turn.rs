@@ -147,6 +147,7 @@ impl World {
                     self.digest.note_event(self.now, node.id.0, &event);
                     self.events.push_back((node.id, event));
                 }
+                QuickLook::Chunk => {} // whoever reads streams finds it
                 QuickLook::Turned(_) => {
                     self.carry(index);
                     return;
