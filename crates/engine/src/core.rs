@@ -2,7 +2,7 @@
 //!
 //! A turn receives what the links have, lets timers fire, and sends what there is to send, each within bounds, and says how
 //! much it did. It relies on its caller for the time, and for calling again when it did something or a timer is due.
-//! How it receives is in `receive`, how it fetches what others tell of in `fetch`, how it sends in `send`, how an endpoint talks to itself in `oneself`; how whoever looks again and again
+//! How it receives is in `receive`, how it fetches what others tell of in `fetch`, how it sends in `send`, and chunks of streams in `chunks`; how an endpoint talks to itself in `oneself`; how whoever looks again and again
 //! finds out at little cost that a turn would do nothing, in `look`; how it gets one short message without a turn, in `quick`.
 
 mod chunks;

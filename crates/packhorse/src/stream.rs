@@ -58,7 +58,9 @@
 //! `stream_bytes_held`).
 //!
 //! At the sender a piece is copied into frames-to-be, because it is its owner's again when `send` returns; of a long one (512 KB)
-//! only the end is, and [`Message::send`] returns when the rest was accepted.
+//! only the end is, and [`Message::send`] returns when the rest was accepted. A receiver on the same host reads a long one where it is, straight to where
+//! its handler wants it (counter `stream_bytes_read`), and `send` returns when all was read; a receiver that does something else than to extract
+//! meanwhile has it sent instead.
 
 mod extractor;
 mod handlers;

@@ -117,6 +117,6 @@ pub use onesided::records::{Access, Permitted, RegionSpec, Remote};
 pub use onesided::region::ExposeError;
 pub use peers::pairs::PATH_COUNT_MAX;
 pub use streams::outbound::StreamError;
-pub use streams::told::ToldFront;
+pub use streams::records::ToldFront;
 pub use streams::{PACKET_LEN, StreamBreak, StreamFront, StreamInfo};
 pub use wire::Whereabouts;

@@ -34,8 +34,7 @@ use crate::delivery::content::Content;
 use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
 use crate::peers::strangers::Tickets;
-use crate::streams::records::Outbound;
-use crate::streams::told::{ToldChunk, ToldEnd, ToldFront};
+use crate::streams::records::{Outbound, ToldChunk, ToldEnd, ToldFront};
 use crate::wire::{Class, MessageHead};
 
 /// What a chunk costs its sender beside its bytes: also empty ones are bounded.

@@ -176,7 +176,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 
     /// Gives the word that chunks were read, or are to be sent, to the links. What they do not take goes as any other word.
-    #[inline]
+    #[inline(never)]
     pub(super) fn give_told_ends(&mut self, now: Instant) {
         let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
         while !self.is_blocked()

@@ -211,7 +211,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return 0; // it was stopped: what its peers were still to be told stays here
         }
         self.end_quiet();
-        self.give_told_ends(now);
+        if self.endpoint.has_told_ends() {
+            self.give_told_ends(now);
+        }
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }

@@ -14,9 +14,9 @@ use crate::base::types::{BufId, Instant, OutStreamId, PeerId, ReqId};
 use crate::endpoint::Endpoint;
 use crate::endpoint::given::Given;
 use crate::endpoint::told::{GivenNote, Taken};
+use crate::streams::ChunkTag;
 use crate::streams::outbound::chunk_spec;
 use crate::streams::records::Ending;
-use crate::streams::{ChunkTag, StreamFront};
 use crate::wire::{LONE_HEAD_LEN_MAX, NOTE_HEAD_LEN_MAX, NoteRepr, Whereabouts};
 use crate::{PACKET_LEN, StreamId};
 
@@ -193,6 +193,12 @@ impl Endpoint {
         self.streams.decline_front_of(&mut self.messages, id);
     }
 
+    /// Whether `prepare_told_end` may have something.
+    #[inline]
+    pub fn has_told_ends(&self) -> bool {
+        self.streams.has_told_ends()
+    }
+
     /// Writes the head of the frame by which the sender of such a chunk hears of its end, if there is one to tell and it may be given to its link now. If the link
     /// takes it the driver says so by `on_told_end_given`. Those that are left when frames are polled go as any other word.
     pub fn prepare_told_end(
@@ -213,12 +219,5 @@ impl Endpoint {
     pub fn on_told_end_given(&mut self, note: &GivenNote) {
         self.on_note_given(note);
         self.streams.told_ends.pop_front();
-    }
-}
-
-impl StreamFront<'_> {
-    /// Whether it is the end, a good one or not.
-    pub fn is_over(&self) -> bool {
-        matches!(self, Self::End | Self::Broken(_) | Self::Void)
     }
 }

@@ -23,15 +23,11 @@ impl Endpoint {
         self.peers().rows.first_ready() != NONE
             || self.peers().has_replies()
             || self.peers().news.is_any()
-            || !self.streams.told_ends.is_empty()
     }
 
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.
     #[inline] // a driver asks until there is nothing: that answer is two comparisons
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
-        if !self.streams.told_ends.is_empty() {
-            self.streams.keep_told_ends(&mut self.messages);
-        }
         let is_silent = self.peers().rows.first_ready() == NONE && !self.peers().has_replies();
         !is_silent && self.write_next(now, tx)
     }
@@ -40,6 +36,9 @@ impl Endpoint {
     fn write_next(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
         if self.peers().is_closed() {
             return false;
+        }
+        if self.streams.has_told_ends() {
+            self.streams.keep_told_ends(&mut self.messages);
         }
         if self.peers().has_replies() {
             self.write_next_reply(now, tx);

@@ -13,50 +13,13 @@
 
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::{NONE, Slab};
-use crate::base::types::{Instant, Locator, PeerId};
+use crate::base::types::Instant;
 use crate::delivery::path::Path;
 use crate::messages::Messages;
 use crate::peers::rows::Phase;
+use crate::streams::records::{ToldChunk, ToldEnd, ToldFront};
 use crate::streams::{Chunk, ChunkTag, Streams, chunk_cost};
 use crate::wire::{DONE_CANCELLED, DONE_OK, Whereabouts};
-
-/// A chunk that was told of.
-#[derive(Debug)]
-pub(crate) struct ToldChunk {
-    /// Which of `Streams::chunks`.
-    chunk: u32,
-    row: u32,
-    message: u32,
-    total: u64,
-    /// So many bytes were read.
-    from: u64,
-    whereabouts: Whereabouts,
-}
-
-/// Bytes that are next in a stream, and lie where their sender told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToldFront {
-    /// By which local link,
-    pub link: u8,
-    /// and from whom.
-    pub from: Locator,
-    /// What the sender said.
-    pub whereabouts: Whereabouts,
-    /// The first byte that was not read yet.
-    pub offset: u64,
-    /// How many there are from there on.
-    pub len: u64,
-}
-
-/// The end of such a chunk, which its sender is still to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ToldEnd {
-    pub(crate) peer: PeerId,
-    /// The association it came with.
-    association: u64,
-    pub(crate) message: u32,
-    pub(crate) placed_len: u64,
-}
 
 impl Streams {
     /// An announcement whose turn it is. Whoever announces what is not the middle of a stream breaks the rules, and is told that nobody takes it.
@@ -156,11 +119,17 @@ impl Streams {
         }
     }
 
-    /// Its sender is to be told.
+    /// Its sender is to be told. Its row stands in line with that: a driver that asks whether there is something to send need not ask for this apart.
     fn end_told(&mut self, messages: &mut Messages, row: u32, message: u32, placed_len: u64) {
         let this = &messages.bulk.peers.rows[row];
         let (peer, association) = (this.peer, this.local_id);
         self.told_ends.push_back(ToldEnd { peer, association, message, placed_len });
+        messages.bulk.peers.rows.make_ready(row);
+    }
+
+    #[inline]
+    pub(crate) fn has_told_ends(&self) -> bool {
+        !self.told_ends.is_empty()
     }
 
     /// The next end to be told, of an association that lives.
