@@ -268,3 +268,27 @@ fn a_landing_ends_with_what_goes_ahead_and_the_next_begins_there() {
     assert_eq!(ends, [u64::from(AHEAD_LEN), LEN as u64]);
     assert!(net.count(B, "bytes_landed") >= LEN as u64 - 1432);
 }
+
+/// §7.9: what is not surely taken asks for a while where such a message was lost; a shorter one never does.
+#[test]
+fn what_leaves_with_its_post_is_surely_taken_or_none_was_lost() {
+    let mut net = Net::pair(|settings, _| settings.eager_sure_len_max = 500);
+    net.join(A, B);
+    let mut leaves = |tag, len, is_lost| {
+        let recv = net.recv(B, tagged(tag), len);
+        let (bytes, peer) = (pattern(tag, len), net.peer(A, B));
+        let spec = SendSpec { peer, payload: Payload::Copied(&bytes), ..net.spec(A, B, tag, len) };
+        if is_lost {
+            net.drop_next(A, Kind::Eager);
+        }
+        let leaves = net.post_lone(A, &spec).is_some();
+        if leaves {
+            net.run_until(|net| net.got(B, recv).is_some());
+            net.run_for(MS);
+        }
+        leaves
+    };
+    assert!(leaves(1, 1000, false) && leaves(2, 1000, true));
+    assert!(!leaves(3, 1000, false), "one was lost");
+    assert!(leaves(4, 500, false));
+}

@@ -46,6 +46,18 @@ fn messages_put_aside_are_not_taken_for_lost_while_grants_are_answered() {
 }
 
 #[test]
+fn frames_from_somewhere_new_are_not_put_aside() {
+    let mut net = Net::joined();
+    net.put_aside(B, Audience::Receiver);
+    net.rebind(A, 0);
+    let recv = net.recv(B, tagged(1), 1000);
+    net.send(A, B, 1, 1000);
+    net.run_for(MS);
+    net.assert_got(B, recv, 1, 1000);
+    assert_eq!(net.take_aside(B), 0);
+}
+
+#[test]
 fn data_is_acknowledged_behind_grants_that_are_put_aside() {
     let mut net = Net::joined();
     net.put_aside(B, Audience::Sender);

@@ -291,6 +291,23 @@ fn a_sender_that_is_gone_takes_what_it_told_of_with_it() {
 }
 
 #[test]
+fn the_next_association_hears_of_no_end_of_the_one_before() {
+    let mut net = pair(1000);
+    let (id, stream) = begun(&mut net);
+    let (_, told) = tell(&mut net, id).expect("nothing stands in its way");
+    assert_eq!(take(&mut net, &told), Taken::Chunk);
+    consume_told(&mut net, stream, LEN);
+    let (a_of_b, now) = (net.peer(B, A), net.now);
+    net.ep(B).on_peer_died(now, a_of_b);
+    let recv = net.recv(A, tagged(5), 8);
+    net.send(B, A, 5, 8);
+    net.run_for(10 * SECOND);
+    net.assert_got(A, recv, 5, 8);
+    assert_eq!(net.seen(B, Kind::Done), 0);
+    assert_eq!(hear_end(&mut net), None);
+}
+
+#[test]
 fn a_piece_told_of_before_its_turn_waits_for_it() {
     let mut net = pair(1000);
     let (id, stream) = begun(&mut net);

@@ -123,16 +123,18 @@ fn what_is_kept_as_frames_is_there_when_some_are_lost() {
 
 #[test]
 fn what_cannot_leave_at_once_is_copied_and_waits() {
-    let mut net = acquainted();
-    let bytes = pattern(2, LEN);
-    let recvs = [net.recv(B, tagged(1), 8), net.recv(B, tagged(2), LEN)];
-    net.send(A, B, 1, 8); // goes first
-    let peer = net.peer(A, B);
-    let spec = SendSpec { peer, payload: Payload::Copied(&bytes), ..net.spec(A, B, 2, LEN) };
-    assert!(!net.post_copied(A, spec));
-    net.settle();
-    net.assert_got(B, recvs[0], 1, 8);
-    net.assert_got(B, recvs[1], 2, LEN);
+    for len_before in [8, LEN / 2] {
+        let mut net = acquainted();
+        let bytes = pattern(2, LEN);
+        let recvs = [net.recv(B, tagged(1), len_before), net.recv(B, tagged(2), LEN)];
+        net.send(A, B, 1, len_before); // goes first
+        let peer = net.peer(A, B);
+        let spec = SendSpec { peer, payload: Payload::Copied(&bytes), ..net.spec(A, B, 2, LEN) };
+        assert!(!net.post_copied(A, spec));
+        net.settle();
+        net.assert_got(B, recvs[0], 1, len_before);
+        net.assert_got(B, recvs[1], 2, LEN);
+    }
 }
 
 /// A message goes there, and one of this length comes back.

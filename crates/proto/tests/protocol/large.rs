@@ -183,6 +183,35 @@ fn budget_of_granted_bytes_is_never_exceeded() {
 }
 
 #[test]
+fn budget_of_granted_bytes_is_used_to_the_last_frame() {
+    let plan = Plan::with(|settings, limits| {
+        (settings.grant_packets, settings.grant_ahead) = (1, 64);
+        settings.grants_in_flight = 64;
+        limits.grant_len_max = 4 * DATA_LEN;
+    });
+    let mut most = 0;
+    watch_open(&plan, 1, 300_000, |open| most = most.max(open));
+    assert_eq!(most, 4 * DATA_LEN);
+}
+
+/// §8.2: by bytes, a grant is whole trains, or whole frames if it is shorter than a train.
+#[test]
+fn grants_by_bytes_are_whole_trains() {
+    for (grant_len, train_len, full) in [(10, 4, 8), (10, 5, 10), (3, 4, 3), (3, 0, 3)] {
+        let [grant_len, train_len] = [grant_len, train_len].map(|count| count * DATA_LEN as u32);
+        let mut net = Net::pair(|settings, _| {
+            (settings.grant_len, settings.grant_train_len) = (grant_len + 100, train_len);
+        });
+        let recv = net.recv(B, tagged(1), 300_000);
+        net.send(A, B, 1, 300_000);
+        net.settle();
+        net.assert_got(B, recv, 1, 300_000);
+        let longest = grants(&net, B).into_iter().map(|grant| grant.1).max();
+        assert_eq!(longest, Some(full * DATA_LEN), "{grant_len} by {train_len}");
+    }
+}
+
+#[test]
 fn earlier_request_fills_the_bubble() {
     // RMPP's Figure 8: without ahead a round trip is lost per grant.
     let time = |grant_ahead| {

@@ -12,12 +12,18 @@ type Word = fn(&[u8]) -> Obstacle<'_>;
 
 /// Lets time pass; of each frame that A sends, A is told this a round trip later.
 fn run_told(net: &mut Net, ns: u64, word: Word) {
+    run_told_of(net, ns, |_| (), word);
+}
+
+/// The same, of frames that were altered before they are quoted.
+fn run_told_of(net: &mut Net, ns: u64, alter: fn(&mut Vec<u8>), word: Word) {
     let until = net.now + ns;
     let mut told = net.log.len();
     while net.now < until {
         net.run_for((2 * DELAY_NS).min(until.0 - net.now.0));
         while told < net.log.len() {
-            let sight = net.log[told].clone();
+            let mut sight = net.log[told].clone();
+            alter(&mut sight.bytes);
             told += 1;
             if sight.from == A {
                 let now = net.now;
@@ -106,6 +112,14 @@ fn host_that_refuses_our_frames_for_a_second_has_nobody_there() {
     assert_eq!(net.sent(A, req), None, "a firewall may be reloaded");
     run_told(&mut net, 2 * SECOND, |bytes| Obstacle::Refused(bytes));
     assert_eq!(net.sent(A, req), Some(Err(REFUSED)));
+}
+
+/// Whoever saw our frames knows ids and numbers; the check of the header shows that the quote is of one of ours.
+#[test]
+fn refusals_of_frames_that_are_not_rightly_keyed_are_hints() {
+    let (mut net, req) = cut_off();
+    run_told_of(&mut net, 5 * SECOND, |bytes| bytes[0] ^= 1, |bytes| Obstacle::Refused(bytes));
+    assert_survived(net, req);
 }
 
 /// A peer whom nobody drives may compute for hours: by its streams alone nobody would learn that its process has ended.

@@ -1,5 +1,7 @@
 //! PROTOCOL §11: put, get, atomic; who may; what happens when something is lost, cancelled, withdrawn or gone.
 
+mod several;
+
 use packhorse_proto::wire::{Action, Record, RequestHead};
 use packhorse_proto::*;
 

@@ -40,6 +40,34 @@ fn further_paths_are_proven_before_they_carry_content() {
     }
 }
 
+/// Lets time pass; messages from A to B keep both from resting.
+fn stay_awake(net: &mut Net, ns: u64) {
+    let until = net.now + ns;
+    while net.now < until {
+        net.recv(B, tagged(0), 8);
+        net.send(A, B, 0, 8);
+        net.run_for(100 * MS);
+    }
+}
+
+#[test]
+fn a_path_that_answers_and_one_that_never_does_are_news() {
+    for answers in [true, false] {
+        let plan = Plan { more_links: 1, ..Plan::default() };
+        let mut net = Net::of(&[plan.clone(), plan]);
+        net.drop_where(move |sight| sight.link == 1 && !answers);
+        net.join(A, B);
+        stay_awake(&mut net, 30 * SECOND);
+        let peer = net.peer(A, B);
+        let mut news = vec![];
+        while let Some(of) = net.ep(A).poll_path_news() {
+            news.push(of);
+        }
+        news.dedup();
+        assert_eq!(news, [peer], "answers: {answers}");
+    }
+}
+
 #[test]
 fn data_uses_all_paths() {
     let mut net = rails(3);

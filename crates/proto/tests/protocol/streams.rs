@@ -268,6 +268,19 @@ fn closed_stream_gives_its_credit_back_and_leaves_nothing() {
 }
 
 #[test]
+fn whoever_sent_streams_and_is_owed_nothing_rests() {
+    let mut net = Net::joined();
+    send(&mut net, A, B, 1, &[&pattern(1, 3000)]);
+    net.settle();
+    let (stream, _) = ready(&mut net, B)[0];
+    assert_eq!(read(&mut net, B, stream, usize::MAX), pattern(1, 3000));
+    let now = net.now;
+    net.ep(B).close_stream(now, stream);
+    net.run_for(60 * SECOND);
+    assert_eq!(net.ep(A).next_timeout(), Instant::NEVER);
+}
+
+#[test]
 fn ends_that_wait_for_credit_leave_by_themselves() {
     let mut net = Net::joined();
     let piece = pattern(1, 1000);

@@ -65,6 +65,31 @@ fn train_is_its_frames_one_by_one() {
     assert!(trains.count(B, "acks_out") <= single.count(B, "acks_out"));
 }
 
+/// Of what is granted to one peer the message of which less is left goes first, from the next train on.
+#[test]
+fn a_short_message_overtakes_a_long_one_that_was_granted_before() {
+    let mut net = Net::pair(|settings, limits| {
+        (settings.grant_packets, settings.grants_in_flight) = (2000, 64);
+        limits.grant_len_max = 64 << 20;
+    });
+    net.train_count_max = TRAIN;
+    net.join(A, B);
+    net.log.clear();
+    let recvs =
+        [(1, 2_000_000), (2, 200_000)].map(|(tag, len)| (tag, len, net.recv(B, tagged(tag), len)));
+    for (tag, len, _) in recvs {
+        net.send(A, B, tag, len);
+    }
+    net.settle();
+    for (tag, len, recv) in recvs {
+        net.assert_got(B, recv, tag, len);
+    }
+    let mut order: Vec<u32> = data(&net, A).into_iter().map(|(message, ..)| message).collect();
+    order.dedup();
+    let [long, short] = [order[0], order[0] + 1];
+    assert_eq!(order, [long, short, long]);
+}
+
 #[test]
 fn peers_take_turns_by_trains_or_by_sixteen_frames() {
     const LEN: usize = 2_000_000;

@@ -136,3 +136,31 @@ fn a_shorter_frame_tells_how_long_frames_are_when_another_follows_it() {
     assert_eq!([1432, 1000, 1432, 1000].map(&mut len_after), [1432; 4], "two were cut");
     assert_eq!([1000, 1200, 1200].map(&mut len_after), [1000, 1200, 1200]);
 }
+
+#[test]
+fn who_never_answers_is_given_up_and_a_stream_that_was_never_asked_is_not() {
+    let unproven = |reliability: Reliability| {
+        let traits = LinkTraits { reliability, ..traits() };
+        Path::new(0, Locator::default(), Standing::Unproven, &traits, MS)
+    };
+    let mut path = unproven(Reliability::Lossy);
+    for _ in 0..UNPROVEN_HOPE_COUNT {
+        assert!(!path.is_hopeless());
+        path.on_challenge_sent(Instant(0), 1, MS);
+    }
+    assert!(path.is_hopeless());
+    let stream = unproven(Reliability::Ordered { may_break: true });
+    assert!(stream.is_dormant() && !stream.is_hopeless());
+}
+
+#[test]
+fn links_are_over_one_card_if_both_are_known_to_be() {
+    let over = |card| {
+        let mut path = fresh();
+        path.set_card(&Way { card, ..Way::default() });
+        path
+    };
+    let shares = |one, other| over(one).shares_card(&over(other));
+    assert!(shares(7, 7));
+    assert!(!shares(7, 8) && !shares(7, 0) && !shares(0, 7) && !shares(0, 0));
+}

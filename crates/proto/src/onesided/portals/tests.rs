@@ -279,6 +279,39 @@ fn sending(md: u32, ack: u8) -> MoveSpec {
     }
 }
 
+/// Each that is refused is wrong in one respect only.
+#[test]
+fn atomic_operations_are_for_their_elements_and_lengths() {
+    use super::arithmetic::{ATOMIC_LEN_MAX, makes_sense};
+    let [min, sum, and, swap, swap_if_equal, swap_bits] = [0, 2, 4, 10, 11, 17];
+    let [real, complex, integer] = [6, 10, 8];
+    let operates = |op, datatype, len| makes_sense(MoveKind::Atomic, op, datatype, len);
+    assert!(operates(min, real, 16) && !operates(min, complex, 16));
+    assert!(operates(sum, complex, 16) && !operates(sum, 14, 16), "no such elements");
+    assert!(operates(and, integer, 16) && !operates(and, real, 16));
+    assert!(operates(sum, integer, ATOMIC_LEN_MAX) && !operates(sum, integer, ATOMIC_LEN_MAX + 8));
+    assert!(!operates(swap, integer, 8), "it swaps");
+    let swaps = |op, datatype, len| makes_sense(MoveKind::Swap, op, datatype, len);
+    assert!(swaps(swap, complex, 16) && !swaps(sum, complex, 16));
+    assert!(swaps(swap_if_equal, integer, 8) && !swaps(swap_if_equal, integer, 16));
+    assert!(swaps(swap_bits, integer, 8) && !swaps(swap_bits, real, 4));
+    assert!(!swaps(swap_bits + 1, integer, 8), "no such operation");
+}
+
+#[test]
+fn what_goes_by_grants_is_work_left_for_whoever_drives() {
+    let mut bench = Bench::usual();
+    let len = 2 * ORDERED_LEN_MAX;
+    let spec =
+        DescriptorSpec { buf: BufId(9), len, options: 0, queue: None, counter: None, asks: None };
+    let md = bench.portals.add_descriptor(NI, spec).expect("room");
+    bench.portals.take_work_left();
+    for (len, is_left) in [(8, false), (ORDERED_LEN_MAX, false), (ORDERED_LEN_MAX + 1, true)] {
+        bench.portals.begin(MoveSpec { len, ..sending(md, ack::NONE) }, None).expect("room");
+        assert_eq!(bench.portals.take_work_left(), is_left, "{len} bytes");
+    }
+}
+
 #[test]
 fn a_released_descriptor_lives_as_long_as_it_is_used() {
     let mut bench = Bench::usual();
