@@ -277,7 +277,7 @@ impl Endpoint {
 
 /// As its receiver, where the general way has taken the message.
 impl Endpoint {
-    /// Writes the head of the frame that tells the sender of a large message that it is over, if that is all there is to send to the peer whose turn it is, and
+    /// Writes the head of the frame that tells the sender of a large message that it is over, if that is the next to be said to the peer whose turn it is, and
     /// may be given to the link. Nothing is changed: if the link takes it the driver says so by `on_end_given`; if not the frame goes as any other.
     ///
     /// Were it numbered it would have to be acknowledged. The acknowledgement would ride on the next announcement, which is for the general way then, as would

@@ -104,21 +104,18 @@ impl Active {
 }
 
 impl Active {
-    /// The path for the word that a large message was taken, which is the first to be sent, if nothing waits but such words; the message and how much
-    /// of it was taken.
+    /// The path for the word that a large message was taken, if that is the first notice to be sent and neither messages nor data wait; the message, and how
+    /// much of it was taken. Notices behind it may leave in another way: none of them is about that message.
     pub(crate) fn clear_path_of_end(&self, now: Instant) -> Option<(u8, u32, u64)> {
-        let end_of = |notice: &Notice| match *notice {
-            Notice::Content(Content::Done { message, status: DONE_OK, placed_len }) => {
-                Some((message, placed_len))
-            }
-            _ => None,
+        let &Notice::Content(Content::Done { message, status: DONE_OK, placed_len }) =
+            self.control.front()?
+        else {
+            return None;
         };
-        let (message, placed_len) = end_of(self.control.front()?)?;
         let is_clear = self.unsent == NONE
             && self.granted.is_empty()
             && self.resend.is_empty()
-            && !(self.welcome || self.ping)
-            && self.control.iter().all(|notice| end_of(notice).is_some());
+            && !(self.welcome || self.ping);
         let index = if is_clear { self.calm_path(now, 0)? } else { return None };
         Some((index, message, placed_len))
     }
