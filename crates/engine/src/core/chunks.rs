@@ -11,6 +11,7 @@ use packhorse_proto::{
 
 use super::Core;
 use super::fetch::PIECE_LEN_MAX;
+use super::send::is_taken_now;
 
 impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Gives a whole stream of these pieces to its link, or does nothing.
@@ -35,11 +36,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 &self.scratch[..]
             }
         };
-        let given = &chunk.given;
-        let is_taken = !self.home.takes(given.link, &given.to.0)
-            && self.links[usize::from(given.link)]
-                .in_memory()
-                .is_some_and(|ring| ring.put(&given.to.0, &head[..given.head_len], bytes));
+        let (link, to) = (chunk.given.link, &chunk.given.to.0);
+        let head = &head[..chunk.given.head_len];
+        let is_taken = is_taken_now(&self.home, &mut self.links, (link, to), head, bytes);
         if is_taken {
             self.endpoint.on_chunk_given(now, &chunk);
             self.counters.bytes_copied_out += len as u64;
@@ -65,11 +64,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return false;
         };
         let bytes = piece.unwrap_or_else(|| self.endpoint.filled(id));
-        let (given, len) = (&chunk.given, bytes.len());
-        let is_taken = !self.home.takes(given.link, &given.to.0)
-            && self.links[usize::from(given.link)]
-                .in_memory()
-                .is_some_and(|ring| ring.put(&given.to.0, &head[..given.head_len], bytes));
+        let (link, to, len) = (chunk.given.link, &chunk.given.to.0, bytes.len());
+        let head = &head[..chunk.given.head_len];
+        let is_taken = is_taken_now(&self.home, &mut self.links, (link, to), head, bytes);
         if is_taken {
             self.endpoint.on_chunk_given(now, &chunk);
             self.counters.bytes_copied_out += len as u64;
@@ -181,9 +178,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
         while !self.is_blocked()
             && let Some(note) = self.endpoint.prepare_told_end(now, &mut head)
-            && !self.home.takes(note.link, &note.to.0)
-            && let Some(ring) = self.links[usize::from(note.link)].in_memory()
-            && ring.put(&note.to.0, &head[..note.head_len], &[])
+            && is_taken_now(
+                &self.home,
+                &mut self.links,
+                (note.link, &note.to.0),
+                &head[..note.head_len],
+                &[],
+            )
         {
             self.endpoint.on_told_end_given(&note);
         }

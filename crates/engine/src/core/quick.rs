@@ -18,6 +18,7 @@ use packhorse_proto::{BufId, Ended, Foreseen, Instant, Locator, Received, Taken,
 
 use super::Core;
 use super::fetch::PIECE_LEN_MAX;
+use super::send::is_taken_now;
 use crate::costly;
 use crate::lent::lent;
 use crate::translate::memory_of;
@@ -184,12 +185,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     fn give_end_to_link(&mut self, now: Instant) -> bool {
         let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
         let Some(end) = self.endpoint.prepare_end(now, &mut head) else { return false };
-        let ring = self.links[usize::from(end.link)].in_memory();
-        if !ring.is_some_and(|ring| ring.put(&end.to.0, &head[..end.head_len], &[])) {
-            return false;
+        let way = (end.link, &end.to.0);
+        let is_taken = is_taken_now(&self.home, &mut self.links, way, &head[..end.head_len], &[]);
+        if is_taken {
+            self.endpoint.on_end_given(&end);
         }
-        self.endpoint.on_end_given(&end);
-        true
+        is_taken
     }
 
     /// Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.

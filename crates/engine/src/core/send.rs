@@ -152,11 +152,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         head: &mut [u8; wire::LONE_HEAD_LEN_MAX],
     ) -> bool {
         let Some(given) = self.endpoint.prepare_given(now, spec, head) else { return false };
-        let to = &given.to.0;
-        let is_taken = !self.home.takes(given.link, to)
-            && self.links[usize::from(given.link)]
-                .in_memory()
-                .is_some_and(|ring| ring.put(to, &head[..given.head_len], bytes));
+        let (link, to) = (given.link, &given.to.0);
+        let is_taken =
+            is_taken_now(&self.home, &mut self.links, (link, to), &head[..given.head_len], bytes);
         if is_taken {
             self.endpoint.on_given(&given);
             self.counters.bytes_copied_out += bytes.len() as u64;
@@ -453,6 +451,19 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         sent
     }
+}
+
+/// Whether the link of this way takes a frame now, to keep it until its peer takes it out, as one in memory does. What goes to ourselves goes by no link.
+#[inline]
+pub(super) fn is_taken_now<L: Link<M>, M: UserMemory>(
+    home: &Home,
+    links: &mut [L],
+    (link, to): (u8, &Locator),
+    head: &[u8],
+    body: &[u8],
+) -> bool {
+    !home.takes(link, to)
+        && links[usize::from(link)].in_memory().is_some_and(|ring| ring.put(to, head, body))
 }
 
 /// A frame leaves now; false: it stands in a burst.
