@@ -63,9 +63,17 @@ impl Ahead {
         true
     }
 
+    /// Notes a message as announced by a frame that was given to its link.
+    #[inline]
+    pub(super) fn announce_given(&mut self, send: &mut Outgoing) {
+        send.announced = Announced::Given;
+        self.asking_count += 1;
+    }
+
     /// The peer grants a message from `offset` to `end`.
     pub(super) fn on_granted(&mut self, send: &mut Outgoing, offset: u64, end: u64) {
-        if let Announced::Yes { ahead_to } = send.announced {
+        if let Announced::Yes { .. } | Announced::Given = send.announced {
+            let ahead_to = send.announced.ahead_to() as u32;
             // Of a message that ends there it says no more than that.
             let units = end.div_ceil(AHEAD_UNIT).min(u16::MAX.into()) as u16;
             if units > self.at_once || end < send.total {
@@ -110,7 +118,7 @@ impl Ahead {
             Announced::No if !was_sure && self.pause_count == 0 => {
                 self.last_pause_count = 0; // unasked, and it got through
             }
-            Announced::No | Announced::Known { in_vain: true, .. } => {}
+            Announced::No | Announced::Given | Announced::Known { in_vain: true, .. } => {}
             Announced::Yes { ahead_to: 0 } | Announced::Known { ahead_to: 0, .. } => {}
             Announced::Yes { .. } | Announced::Known { .. } => self.last_pause_count = 0,
         }

@@ -292,6 +292,8 @@ pub(crate) enum Announced {
     No,
     /// That it comes up to here without a grant.
     Yes { ahead_to: u32 },
+    /// That it is there, by a frame that was given to its link: no packet tells whether the peer accepted it.
+    Given,
     /// That it comes up to here without a grant; and the peer has granted some of it.
     Known { ahead_to: u32, in_vain: bool },
 }
@@ -304,7 +306,7 @@ impl Announced {
 
     pub(super) fn ahead_to(self) -> u64 {
         match self {
-            Self::No => 0,
+            Self::No | Self::Given => 0,
             Self::Yes { ahead_to } | Self::Known { ahead_to, .. } => ahead_to.into(),
         }
     }

@@ -201,7 +201,7 @@ impl Bulk {
         let name = (this.active, this.numbers.post());
         let key = self.enter(name, spec, (Bytes::User(buf), len), true, SendStage::Sent);
         let send = &mut self.outgoing[key as u32];
-        self.peers.rows[row].ahead.announce(send, 0, &mut self.ahead_sum);
+        self.peers.rows[row].ahead.announce_given(send);
         ReqId(key | SEND_BIT)
     }
 

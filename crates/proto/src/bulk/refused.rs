@@ -5,7 +5,7 @@
 use crate::base::slab::NONE;
 use crate::base::types::Criteria;
 use crate::bulk::Bulk;
-use crate::bulk::outgoing::{Parts, SendStage};
+use crate::bulk::outgoing::{Announced, Parts, SendStage};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
@@ -18,12 +18,15 @@ const NOTICE_COUNT_MAX: usize = 1024;
 impl Bulk {
     /// The peer refuses our messages from `message` on, or recalls them.
     pub(crate) fn on_turn_notice(&mut self, row: u32, message: u32, order: u16, refused: bool) {
-        let this = &mut self.peers.rows[row];
-        if !this.hear_turn(order) {
+        let said = self.peers.rows[row].hear_turn(order);
+        if said == 0 {
             return;
         }
+        if said > 1 {
+            self.announce_anew(row);
+        }
         if !refused {
-            this.numbers.hold_none_back();
+            self.peers.rows[row].numbers.hold_none_back();
             self.peers.make_ready(row);
             return;
         }
@@ -37,6 +40,25 @@ impl Bulk {
         let from = expand(message, base);
         self.peers.rows[row].numbers.hold_back(from);
         self.hold_back(row, from);
+    }
+
+    /// A refusal was not heard, since the peer has said something newer of the matter. What was refused of packets was lost to us; but what was announced by
+    /// a frame that was given to its link has no packet, so the peer may not know it any more. It passes over what it knows.
+    #[cold]
+    fn announce_anew(&mut self, row: u32) {
+        let active = self.peers.activate(row);
+        let mut slot = self.peers.actives[active].first;
+        while slot != NONE {
+            let serial = self.outgoing.serial(slot);
+            let send = &mut self.outgoing[slot];
+            if send.announced == Announced::Given && send.stage == SendStage::Sent {
+                self.peers.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
+                send.stage = SendStage::Waiting;
+                self.peers.actives[active].resend.push_back((slot, serial));
+            }
+            slot = send.next;
+        }
+        self.peers.make_ready(row);
     }
 
     /// Forgets what was sent of messages from `from` on, and keeps them.

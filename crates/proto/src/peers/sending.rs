@@ -22,13 +22,14 @@ impl Row {
         self.turn_sent
     }
 
-    /// The peer refuses or recalls. False: it has said something newer before.
-    pub(crate) fn hear_turn(&mut self, order: u16) -> bool {
-        let is_newer = order.wrapping_sub(self.turn_heard) as i16 > 0;
-        if is_newer {
-            self.turn_heard = order;
+    /// The peer refuses or recalls: how many words on that matter it has said since the last that was heard. 0: this one is older.
+    pub(crate) fn hear_turn(&mut self, order: u16) -> u16 {
+        let since = order.wrapping_sub(self.turn_heard);
+        if (since as i16) <= 0 {
+            return 0;
         }
-        is_newer
+        self.turn_heard = order;
+        since
     }
 
     /// What a message costs of the peer's credit, if the peer has room for it and did not refuse it.

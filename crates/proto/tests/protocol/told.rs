@@ -210,6 +210,38 @@ fn what_is_refused_is_announced_again() {
     }
 }
 
+/// Takes such messages: their receives, and what the driver reads for them.
+fn take_read(net: &mut Net, tags: core::ops::RangeInclusive<u64>) -> Vec<Recv> {
+    let recvs = tags.clone().map(|tag| net.recv(B, tagged(tag), LEN)).collect();
+    let now = net.now;
+    for tag in tags {
+        let Some(fetch) = net.ep(B).poll_fetch(now, u64::MAX) else { break };
+        net.nodes[B].ram.place(fetch.to, &pattern(tag, LEN));
+        net.ep(B).on_fetched(now, &fetch, true);
+    }
+    recvs
+}
+
+/// The refusal and the recall are one matter, of which only the newest word is said: nothing tells the sender that the announcement was refused, and
+/// since it had no packet nothing tells that it was lost.
+#[test]
+fn what_is_refused_is_announced_again_though_only_the_recall_is_heard() {
+    let mut net = pair(4);
+    let told = [1, 2, 3, 4, 5].map(|tag| tell(&mut net, A, B, tag).expect("it may be given"));
+    for (_, frame) in &told {
+        hand_over(&mut net, A, B, frame);
+    }
+    assert_eq!(net.count(B, "refusals"), 1, "there is room for four");
+    take_read(&mut net, 1..=4);
+    net.run_for(10 * MS);
+    assert_eq!((net.count(B, "recalls"), net.count(B, "contents_resent")), (1, 0));
+    let last = take_read(&mut net, 5..=5);
+    net.settle();
+    net.assert_got(B, last[0], 5, LEN);
+    assert_eq!(net.sent(A, told[4].0), Some(Ok(())));
+    assert_eq!(net.count(A, "contents_resent"), 0, "nothing of it was lost");
+}
+
 #[test]
 fn an_acknowledgement_that_waits_goes_with_an_announcement_and_with_its_end() {
     let mut net = pair(1000);
