@@ -39,6 +39,12 @@ impl std::fmt::Debug for Completions {
 /// What is done at once when data is under way; a timer or a sign of life, which comes to who waits for long now and then, is less.
 const MUCH_WORK: usize = 4;
 
+/// A look after which there is nothing to send, and nobody else is concerned.
+#[inline]
+fn is_simple(look: &QuickLook) -> bool {
+    matches!(look, QuickLook::Received(_) | QuickLook::Ended(_))
+}
+
 impl Completions {
     /// A queue whose ring holds about so many entries; more spill, and cost more.
     pub fn new(engine: &Arc<Engine>, entry_count: usize) -> Self {
@@ -168,11 +174,16 @@ impl Completions {
         if self.handed.is_empty() && self.ring.is_empty() {
             inner.queues.lend(self.id, &mut self.handed);
         }
-        let is_simple = matches!(quick, QuickLook::Received(_) | QuickLook::Ended(_));
-        let work = match quick {
+        let mut is_simple = is_simple(&quick);
+        let mut work = match quick {
             QuickLook::Nothing => inner.turn_after(&answer, now, is_late),
             quick => inner.take_quick(&quick, now),
         };
+        while is_simple && inner.core.has_quick_next() {
+            let next = inner.core.look_quickly(now);
+            is_simple = self::is_simple(&next);
+            work += inner.take_quick(&next, now);
+        }
         inner.queues.give_back(&mut self.handed);
         if !self.handed.is_empty() {
             self.engine.attendance.on_news(); // the reader may leave it to the attendant

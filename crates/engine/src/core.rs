@@ -392,7 +392,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             work += self.talk_to_oneself(now);
         }
         self.counters.turns_idle += u64::from(work == 0);
-        if self.duties == Offload::Both && self.kept.is_empty() && quick::may_follow(work) {
+        if self.duties == Offload::Both && self.kept.is_empty() {
             self.quick.begin();
         } else {
             self.quick.end();

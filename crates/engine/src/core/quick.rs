@@ -1,13 +1,13 @@
-//! One message, short or long, from a link in memory to its receive, without a turn.
+//! Messages, short or long, from a link in memory to their receives, without a turn.
 //!
 //! A turn costs several times what such a message does: it asks all links, lets timers fire, looks for what is to be sent. Where a message
 //! was given to its link (PROTOCOL §7.10) it has none of that to do, not even an acknowledgement, and whoever waits for the message wants
 //! it now. So a look tries this first:
 //!
 //! ```text
-//!   turn ──▶ quick: nothing … quick: a message … quick: a message ──▶ turn
-//!                                                 │ more than one waits, so many came in a row, a turn was long ago,
-//!                                                 │ somebody sleeps on the links, or frames are kept for who may do more
+//!   turn ──▶ quick: nothing … quick: a message … quick: a message, and those behind it ──▶ turn
+//!                                                   │ so many came in a row, a turn was long ago, a frame was none of these and has others behind it,
+//!                                                   │ somebody sleeps on the links, or frames are kept for who may do more
 //! ```
 //!
 //! What else a turn would have done is put off by that, for a fraction of a millisecond at most.
@@ -22,15 +22,6 @@ use super::send::is_taken_now;
 use crate::costly;
 use crate::lent::lent;
 use crate::translate::memory_of;
-
-/// A turn that did more than this: messages come in numbers, and are taken together at less cost.
-const WORK_MAX: usize = 2;
-
-/// Whether messages may be taken one by one behind a turn that did so much.
-#[inline]
-pub(super) fn may_follow(work: usize) -> bool {
-    work <= WORK_MAX
-}
 
 /// So many in a row, then a turn.
 const COUNT_MAX: u32 = 16;
@@ -47,6 +38,8 @@ pub(super) struct Quick {
     link: Option<usize>,
     /// So many messages may be had so before the next turn.
     left_count: u32,
+    /// Another frame stands behind the one that was looked at last.
+    has_more: bool,
     /// When somebody came back from a computation, since the last turn; `None`: nobody did. Never: nobody may look at memory alone any more.
     back_at: Option<Instant>,
     frame: [u8; SHORT_LEN_MAX],
@@ -72,7 +65,7 @@ impl Quick {
     pub(super) fn new<L: Link<M>, M: UserMemory>(links: &[L]) -> Self {
         let link = links.iter().position(|link| link.about().is_private);
         let back_at = Some(Instant(0));
-        Self { link, left_count: 0, back_at, frame: [0; SHORT_LEN_MAX] }
+        Self { link, left_count: 0, has_more: false, back_at, frame: [0; SHORT_LEN_MAX] }
     }
 
     /// A turn was made by somebody who may do everything.
@@ -109,7 +102,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if followed == Some(None) {
             return QuickLook::Nothing;
         }
-        self.count_down(now, has_more);
+        self.quick.has_more = has_more;
+        self.count_down(now);
         let (from, shown) = (Locator(from), &self.quick.frame[..len.min(SHORT_LEN_MAX)]);
         let copied = &mut self.counters.bytes_copied_in;
         let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
@@ -134,12 +128,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 self.costly.on_others(now);
                 QuickLook::Chunk
             }
-            Taken::Otherwise => QuickLook::Turned(self.turn_behind_short(now, link, &from, None)),
+            Taken::Otherwise => self.turn_behind_short(now, link, &from, None),
             Taken::No if len > SHORT_LEN_MAX => {
                 self.quick.end();
                 QuickLook::Nothing // it is in the ring still, for the turn
             }
-            Taken::No => QuickLook::Turned(self.turn_behind_short(now, link, &from, Some(len))),
+            Taken::No => self.turn_behind_short(now, link, &from, Some(len)),
         }
     }
 
@@ -156,7 +150,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let is_short = told.len <= PIECE_LEN_MAX;
         if !is_short || !self.read_told(link, from, &told.whereabouts, (0, told.place(), told.len))
         {
-            return QuickLook::Turned(self.turn_behind_short(now, link, from, Some(frame_len)));
+            return self.turn_behind_short(now, link, from, Some(frame_len));
         }
         let received = self.endpoint.on_told_read(told);
         let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
@@ -193,10 +187,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         is_taken
     }
 
-    /// Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.
+    /// Who comes back from a computation has this one first, and then turns.
     #[inline]
-    fn count_down(&mut self, now: Instant, has_more: bool) {
-        let is_turn_due = has_more || now - self.turned_at > TURN_NS_MAX;
+    fn count_down(&mut self, now: Instant) {
+        let is_turn_due = now - self.turned_at > TURN_NS_MAX;
         match self.quick.left_count {
             0 => self.quick.end(), // it was had by grace
             _ if is_turn_due => self.quick.left_count = 0,
@@ -221,8 +215,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         ring.follow(skip, memory_of(buf), len, &mut self.memory).then_some(buf)
     }
 
-    /// Takes a long frame; so much of its payload goes from the ring to its place. That there is another behind it is no reason for a turn: what it costs
-    /// are copies, of which a turn makes one more.
+    /// Takes a long frame; so much of its payload goes from the ring to its place.
     #[inline]
     fn take_rest(&mut self, now: Instant, link: usize, buf: BufId, skip: usize, len: usize) {
         if let Some(ring) = self.links[link].in_memory() {
@@ -237,7 +230,14 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.quick.left_count > 0
     }
 
-    /// The rest of a turn for a short frame. `len`: it is still to be read, and so long.
+    /// Whether there is a further message at once, to be had so as well.
+    #[inline]
+    pub(crate) fn has_quick_next(&self) -> bool {
+        self.quick.has_more && self.may_look_quickly()
+    }
+
+    /// The rest of a turn for a short frame. `len`: it is still to be read, and so long. Those behind it are probably no simple messages either, and are
+    /// taken together at less cost.
     #[inline(never)]
     fn turn_behind_short(
         &mut self,
@@ -245,7 +245,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         link: usize,
         from: &Locator,
         len: Option<usize>,
-    ) -> usize {
+    ) -> QuickLook {
         self.begin_turn(now);
         let now = self.time.on_arrival(now);
         if let Some(len) = len {
@@ -257,6 +257,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.costly.on_others(now);
         let work = self.finish_turn(1);
         self.time.end();
-        work
+        if self.quick.has_more {
+            self.quick.end();
+        }
+        QuickLook::Turned(work)
     }
 }
