@@ -6,6 +6,8 @@
 //! count differs a little from run to run.
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -13,7 +15,8 @@ use packhorse::raw::{
     self, Completions, Criteria, Entry, Kind, List, Memory, Notify, PeerId, Recv, Send, Space, Tag,
     Use,
 };
-use packhorse::{Builder, Endpoint, Placement};
+use packhorse::stream::Streams;
+use packhorse::{Builder, Endpoint, Peer, Placement};
 
 /// What a hop is made of, as the functions below are named.
 pub(crate) const STEPS: [(&str, &str); 3] = [
@@ -31,10 +34,19 @@ pub(crate) const FETCHED: [(&str, &str); 4] = [
 ];
 const FETCHED_LEN: usize = 64 << 10;
 
+/// What it is made of where the message is a whole short stream, and its receiver extracts.
+pub(crate) const STREAMED: [(&str, &str); 2] = [
+    ("hop_streams", "the stream is sent, its frame leaves"),
+    ("hop_extracts", "the extraction that finds it, its handler runs"),
+];
+const HANDLER: u16 = 7;
+
 /// One end.
 struct End {
     endpoint: Endpoint,
     queue: Completions,
+    streams: Streams,
+    to: Peer,
     peer: PeerId,
     /// What it receives into, while nobody else has it.
     memory: Option<Memory>,
@@ -92,6 +104,35 @@ pub(crate) fn run_fetched(count: usize) -> Result<()> {
     Ok(())
 }
 
+/// So many streams of 8 bytes, there and back by turns.
+pub(crate) fn run_streamed(count: usize) -> Result<()> {
+    let ends = open(8)?;
+    let arrived = Arc::<AtomicUsize>::default();
+    for end in &ends {
+        let counted = Arc::clone(&arrived);
+        end.endpoint.streams().register(HANDLER, move |_, mut stream| {
+            let counted = Arc::clone(&counted);
+            async move {
+                let mut bytes = [0; 8];
+                let got = stream.receive(&mut bytes).await;
+                assert!(got.is_ok_and(|len| len == 8) && bytes == [3; 8], "{bytes:?}");
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    for number in 0..count {
+        let (from, to) = (number % 2, (number + 1) % 2);
+        hop_streams(&ends[from]);
+        while arrived.load(Ordering::Relaxed) == number {
+            hop_extracts(&ends[to]);
+            if arrived.load(Ordering::Relaxed) == number {
+                raw::engine(&ends[from].endpoint).turn(); // first contact takes a few turns of both
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Two ends, whose receives have so many bytes.
 fn open(len: usize) -> Result<[End; 2]> {
     // Nobody turns the one while the other closes, so that would wait in vain for the last acknowledgement.
@@ -102,9 +143,10 @@ fn open(len: usize) -> Result<[End; 2]> {
 }
 
 fn end(own: &Endpoint, other: &Endpoint, len: usize) -> Result<End> {
-    let peer = raw::peer_id(own.peer(&other.address()).context("a peer")?);
-    let queue = raw::engine(own).completions(64);
-    Ok(End { endpoint: own.clone(), queue, peer, memory: Some(vec![0; len].into()) })
+    let to = own.peer(&other.address()).context("a peer")?;
+    let (peer, queue) = (raw::peer_id(to), raw::engine(own).completions(64));
+    let memory = Some(vec![0; len].into());
+    Ok(End { endpoint: own.clone(), queue, streams: own.streams(), to, peer, memory })
 }
 
 #[inline(never)]
@@ -146,6 +188,18 @@ fn hop_fetches(end: &mut End) -> Option<Entry> {
 fn hop_ends(end: &mut End) -> Option<Entry> {
     black_box(6_u8);
     end.queue.poll_or_doze()
+}
+
+#[inline(never)]
+fn hop_streams(end: &End) {
+    black_box(7_u8);
+    end.streams.send(end.to, HANDLER, &[&[3; 8]]).expect("a stream");
+}
+
+#[inline(never)]
+fn hop_extracts(end: &End) {
+    black_box(8_u8);
+    end.streams.extract_wait(1 << 10, Duration::ZERO).expect("no handler");
 }
 
 #[inline(never)]

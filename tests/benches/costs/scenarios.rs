@@ -100,6 +100,7 @@ pub(crate) fn run(name: &str, count: usize) -> Result<()> {
         ["frame"] => run_frames(count),
         ["hop"] => hop::run(count)?,
         ["fetched"] => hop::run_fetched(count)?,
+        ["streamed"] => hop::run_streamed(count)?,
         ["portals", list, entries] => portals::run(list, entries.parse()?, count),
         ["match", list, mask, entries] => {
             let (tagged, any) = MASKS

@@ -49,6 +49,7 @@ pub(crate) struct Figures {
     /// The steps of a whole hop: all that is called in it.
     hop: Vec<(&'static str, f64)>,
     fetched: Vec<(&'static str, f64)>,
+    streamed: Vec<(&'static str, f64)>,
 }
 
 /// Matching among few and among many.
@@ -74,7 +75,8 @@ pub(crate) fn measure() -> Result<Figures> {
     });
     let hop = hop::STEPS.map(|(inside, _)| ("hop".to_owned(), COUNT, inside));
     let fetched = hop::FETCHED.map(|(inside, _)| ("fetched".to_owned(), COUNT, inside));
-    let hop = hop.into_iter().chain(fetched);
+    let streamed = hop::STREAMED.map(|(inside, _)| ("streamed".to_owned(), COUNT, inside));
+    let hop = hop.into_iter().chain(fetched).chain(streamed);
     let puts = portals::LISTS.into_iter().flat_map(|(list, _)| {
         [(10, "at_sender"), (10, "at_receiver"), (10_000, "at_receiver")]
             .map(|(entries, inside)| (format!("portals-{list}-{entries}"), COUNT, inside))
@@ -99,6 +101,10 @@ pub(crate) fn measure() -> Result<Figures> {
     for (_, title) in hop::FETCHED {
         fetched.push((title, next()?));
     }
+    let mut streamed = Vec::new();
+    for (_, title) in hop::STREAMED {
+        streamed.push((title, next()?));
+    }
     let mut puts = Vec::new();
     for (list, title) in portals::LISTS {
         let sender = next()?;
@@ -115,7 +121,8 @@ pub(crate) fn measure() -> Result<Figures> {
     let price = Guarantee::ALL
         .map(|part| (part, Sides { sender: of(&sender, part), receiver: of(&receiver, part) }));
     let functions = functions(&sender, &receiver);
-    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching, puts, hop, fetched })
+    let price = price.to_vec();
+    Ok(Figures { streams, frame, price, functions, matching, puts, hop, fetched, streamed })
 }
 
 /// Lists that are matched against, and which mask.
@@ -239,6 +246,10 @@ pub(crate) fn shown(figures: &Figures, tools: &str) -> String {
     }
     let whole: f64 = figures.hop.iter().map(|(_, count)| count).sum();
     let _ = writeln!(out, "{:<64} {:>9.0}", "in all: at most 1800", rounded(whole));
+    heading(&mut out, "The same as a stream, with its handler", &[]);
+    for (title, count) in &figures.streamed {
+        let _ = writeln!(out, "{title:<64} {:>9.0}", rounded(*count));
+    }
     heading(&mut out, "64 KB from endpoint to endpoint, fetched, all that is called", &[]);
     for (title, count) in &figures.fetched {
         let _ = writeln!(out, "{title:<64} {:>9.0}", rounded(*count));
