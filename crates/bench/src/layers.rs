@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use packhorse::{Endpoint, Peer};
+use packhorse::Peer;
+use packhorse::stream::Streams;
 use packhorse_layers::{ContiguousShim, Shim, StreamShim};
 
 use crate::command::Setup;
@@ -85,12 +86,13 @@ impl System for Layer {
 
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
         let (endpoint, peer) = meet(job, control)?;
+        let streams = endpoint.streams();
         let flow: Box<dyn Flow> = match self.0 {
             SHIM1 => Box::new(Matched::new(ContiguousShim::new(&endpoint), job, [1, 1])),
             SHIM2 => Box::new(Matched::new(StreamShim::new(&endpoint), job, [0, 0])),
-            _ => Box::new(Bare::new(&endpoint, job)),
+            _ => Box::new(Bare::new(&streams, job)),
         };
-        let side = Side::new(endpoint, peer, flow, job.bytes);
+        let side = Side::new(streams, peer, flow, job.bytes);
         control.exchange("handlers are registered")?;
         match (job.pattern.is_ping_pong(), job.role) {
             (true, Role::Active) => side.ping(job),
@@ -103,7 +105,7 @@ impl System for Layer {
 
 /// Messages of one length, sent and received by a layer.
 trait Flow {
-    fn send(&mut self, endpoint: &Endpoint, peer: Peer, payload: &[u8]) -> Result<()>;
+    fn send(&mut self, streams: &Streams, peer: Peer, payload: &[u8]) -> Result<()>;
 
     /// How many messages arrived since this was asked last.
     fn arrived(&mut self) -> u64;
@@ -119,11 +121,11 @@ struct Bare {
 }
 
 impl Bare {
-    fn new(endpoint: &Endpoint, job: &Job) -> Self {
+    fn new(streams: &Streams, job: &Job) -> Self {
         let (arrived, len) = (Arc::<AtomicU64>::default(), job.bytes);
         let buffers: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
         let counted = Arc::clone(&arrived);
-        endpoint.streams().register(DATA, move |_, mut stream| {
+        streams.register(DATA, move |_, mut stream| {
             let (counted, buffers) = (Arc::clone(&counted), Arc::clone(&buffers));
             async move {
                 let lock = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,8 +141,8 @@ impl Bare {
 }
 
 impl Flow for Bare {
-    fn send(&mut self, endpoint: &Endpoint, peer: Peer, payload: &[u8]) -> Result<()> {
-        Ok(endpoint.streams().send(peer, DATA, &[payload])?)
+    fn send(&mut self, streams: &Streams, peer: Peer, payload: &[u8]) -> Result<()> {
+        Ok(streams.send(peer, DATA, &[payload])?)
     }
 
     fn arrived(&mut self) -> u64 {
@@ -171,7 +173,7 @@ impl<S: Shim> Matched<S> {
 }
 
 impl<S: Shim> Flow for Matched<S> {
-    fn send(&mut self, _: &Endpoint, peer: Peer, payload: &[u8]) -> Result<()> {
+    fn send(&mut self, _: &Streams, peer: Peer, payload: &[u8]) -> Result<()> {
         self.sent_count += 1;
         Ok(self.shim.send(peer, TAG, payload)?)
     }
@@ -204,7 +206,7 @@ impl<S: Shim> Flow for Matched<S> {
 
 /// One side of a measurement.
 struct Side {
-    endpoint: Endpoint,
+    streams: Streams,
     peer: Peer,
     flow: Box<dyn Flow>,
     /// What an extraction handles: a message at least.
@@ -214,18 +216,18 @@ struct Side {
 }
 
 impl Side {
-    fn new(endpoint: Endpoint, peer: Peer, flow: Box<dyn Flow>, bytes: usize) -> Self {
+    fn new(streams: Streams, peer: Peer, flow: Box<dyn Flow>, bytes: usize) -> Self {
         let is_told = Arc::<AtomicBool>::default();
         let told = Arc::clone(&is_told);
-        endpoint.streams().register(WORD, move |_, _| {
+        streams.register(WORD, move |_, _| {
             told.store(true, Ordering::Relaxed);
             std::future::ready(())
         });
-        Self { endpoint, peer, flow, extract_len: EXTRACT_LEN.max(bytes), is_told }
+        Self { streams, peer, flow, extract_len: EXTRACT_LEN.max(bytes), is_told }
     }
 
     fn say(&self) -> Result<()> {
-        Ok(self.endpoint.streams().send(self.peer, WORD, &[])?)
+        Ok(self.streams.send(self.peer, WORD, &[])?)
     }
 
     fn is_told(&self) -> bool {
@@ -233,12 +235,12 @@ impl Side {
     }
 
     fn extract(&self) -> Result<()> {
-        self.endpoint.streams().extract_wait(self.extract_len, WAIT)?;
+        self.streams.extract_wait(self.extract_len, WAIT)?;
         Ok(())
     }
 
     fn send(&mut self, payload: &[u8]) -> Result<()> {
-        self.flow.send(&self.endpoint, self.peer, payload)
+        self.flow.send(&self.streams, self.peer, payload)
     }
 
     fn ping(mut self, job: &Job) -> Result<Outcome> {
@@ -253,7 +255,7 @@ impl Side {
             }
         }
         self.say()?;
-        self.endpoint.streams().drain(WAIT);
+        self.streams.drain(WAIT);
         self.flow.check()?;
         Ok(rounds.finish())
     }
@@ -286,10 +288,10 @@ impl Side {
             for _ in 0..look_every {
                 self.send(&payload)?;
             }
-            self.endpoint.streams().extract(usize::MAX)?;
+            self.streams.extract(usize::MAX)?;
         }
         self.say()?;
-        self.endpoint.streams().drain(WAIT);
+        self.streams.drain(WAIT);
         self.flow.check()?;
         Ok(Outcome::default())
     }
