@@ -11,6 +11,15 @@ pub trait Lender: Any + Send {
     /// Bytes of a stream whose reader waits for them.
     fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending;
 
+    /// A new stream, and the bytes of its first chunk; `is_whole`: it has no others. True: it keeps them, and sees to the stream when the engine is not locked.
+    fn hand_over(
+        &mut self,
+        stream: StreamId,
+        info: StreamInfo,
+        bytes: &[u8],
+        is_whole: bool,
+    ) -> bool;
+
     /// Whether it has something to do because of what was lent.
     fn has_news(&self) -> bool {
         false
@@ -58,13 +67,28 @@ impl Loans {
     }
 
     pub(crate) fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
-        let is_here = self.thread.is_none_or(|thread| thread == loan::this_thread());
-        if !is_here || self.budget.is_spent() {
+        if !self.may_lend() {
             return Lending { taken_len: 0, is_waiting: false };
         }
         let lending = self.lender.lend(stream, bytes);
         self.budget.handled_len += lending.taken_len as u64;
         lending
+    }
+
+    pub(crate) fn hand_over(
+        &mut self,
+        stream: StreamId,
+        info: StreamInfo,
+        bytes: &[u8],
+        is_whole: bool,
+    ) -> bool {
+        let is_taken = self.may_lend() && self.lender.hand_over(stream, info, bytes, is_whole);
+        self.budget.handled_len += if is_taken { bytes.len() as u64 } else { 0 };
+        is_taken
+    }
+
+    fn may_lend(&self) -> bool {
+        self.thread.is_none_or(|thread| thread == loan::this_thread()) && !self.budget.is_spent()
     }
 }
 
@@ -88,11 +112,11 @@ impl Waiters {
 
 /// What somebody who extracts asks for next.
 #[derive(Debug, Default)]
-pub struct Extract {
+pub struct Extract<'a> {
     /// The extraction begins here and may handle so many bytes.
     pub begin: Option<u64>,
-    /// Nobody wants the rest of this stream.
-    pub closed: Option<StreamId>,
+    /// Nobody wants the rest of these streams.
+    pub closed: &'a [StreamId],
     /// The extraction shall handle no more.
     pub is_enough: bool,
     /// If there is none, and the lender has no news, the extraction is over.
@@ -106,4 +130,6 @@ pub struct Extractable {
     pub next: Option<(StreamId, StreamInfo)>,
     /// Bytes handled by now.
     pub handled_len: u64,
+    /// No other has news.
+    pub is_all: bool,
 }

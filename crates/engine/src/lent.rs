@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use packhorse_link::Copier;
 use packhorse_link::mem::UserMemory;
-use packhorse_proto::{Lending, LongNumbers, Memory, Place, StreamId};
+use packhorse_proto::{Lending, LongNumbers, Memory, Place, StreamId, StreamInfo};
 
 use crate::copies::Later;
 use crate::lending::Loans;
@@ -71,6 +71,16 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
             Some(loans) => loans.lend(stream, bytes),
             None => Lending { taken_len: 0, is_waiting: false },
         }
+    }
+
+    fn hand_over(
+        &mut self,
+        stream: StreamId,
+        info: StreamInfo,
+        bytes: &[u8],
+        is_whole: bool,
+    ) -> bool {
+        self.loans.as_mut().is_some_and(|loans| loans.hand_over(stream, info, bytes, is_whole))
     }
 }
 

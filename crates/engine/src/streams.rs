@@ -55,8 +55,10 @@ impl Engine {
         } else {
             inner.core.send_short_stream(now, peer, handler, pieces)
         };
-        if is_sent {
+        if is_sent && may_wait {
             self.after_post(inner, now, may_wait);
+        } else if is_sent {
+            self.after_plain_post(inner, now); // mostly it has left, and nobody is told of that
         }
         is_sent
     }
@@ -252,7 +254,7 @@ impl Engine {
     }
 
     /// The next stream with news, if the extraction may handle more.
-    pub fn next_ready_stream(&self, extract: Extract) -> Extractable {
+    pub fn next_ready_stream(&self, extract: &Extract<'_>) -> Extractable {
         let mut inner = self.lock();
         let is_last = extract.is_last;
         inner.on_extract(extract);
@@ -268,7 +270,7 @@ impl Engine {
     /// comes back, and whether there was a turn.
     pub fn next_ready_stream_or_turn(
         &self,
-        extract: Extract,
+        extract: &Extract<'_>,
         lender: Box<dyn Lender>,
     ) -> (Box<dyn Lender>, bool, Extractable) {
         let mut inner = self.lock();
@@ -283,7 +285,11 @@ impl Engine {
         inner.begin_lending(lender);
         inner.turn(now);
         let lender = inner.end_lending();
-        let found = inner.next_ready_stream();
+        // What was handed over was begun before all that is ready.
+        let found = match lender.has_news() {
+            true => inner.nothing_next(),
+            false => inner.next_ready_stream(),
+        };
         if is_last && found.next.is_none() && !lender.has_news() {
             inner.streams.budget = Budget::default();
         }
@@ -294,17 +300,19 @@ impl Engine {
     }
 
     /// An extraction begins with a wait: drives until there is something to extract, or `or` says so, or the time is over. Frames that arrive meanwhile are lent to
-    /// readers that wait, as far as this thread makes the turns. The lender comes back, and the first stream with news, unless what was lent is to be seen to before.
+    /// readers that wait, and handed to the lender if they begin streams, as far as this thread makes the turns. The lender comes back, and the first stream with
+    /// news, unless what was lent is to be seen to before. Nobody wants the rest of those that are `closed`.
     pub fn wait_extractable(
         &self,
         lender: Box<dyn Lender>,
-        len_max: u64,
+        (len_max, closed): (u64, &[StreamId]),
         longest: Option<Duration>,
         or: impl Fn() -> bool,
     ) -> (Box<dyn Lender>, Option<Extractable>) {
         let mut before = Some(lender);
         let waited = self.drive_until(longest, |inner| {
             if let Some(lender) = before.take() {
+                inner.close_streams(closed);
                 inner.streams.budget = Budget { len_max, handled_len: 0 };
                 inner.begin_lending(lender);
             }
@@ -313,7 +321,11 @@ impl Engine {
             // The first to extract at once: the lock is here already.
             is_ready.then(|| {
                 let lender = inner.end_lending();
-                (lender, (!has_lent).then(|| inner.next_ready_stream()))
+                let first = match has_lent {
+                    true => inner.nothing_next(),
+                    false => inner.next_ready_stream(),
+                };
+                (lender, Some(first))
             })
         });
         waited.unwrap_or_else(|| (self.lock().end_lending(), None))
@@ -404,6 +416,15 @@ impl Engine {
         core.endpoint().consume_stream(now, id, len);
         self.after_extract(inner);
         len
+    }
+
+    /// Whoever was handed this stream has read all of its first chunk but `rest`.
+    pub fn keep_handed(&self, id: StreamId, rest: &[u8]) {
+        let mut inner = self.lock();
+        let budget = &mut inner.streams.budget;
+        budget.handled_len = budget.handled_len.saturating_sub(rest.len() as u64);
+        inner.core.endpoint().keep_handed(id, rest);
+        self.after_extract(inner);
     }
 
     /// Nobody wants the rest of a stream.

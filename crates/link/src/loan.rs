@@ -8,6 +8,9 @@
 //!   lend(stream, bytes, || future.poll(…))          sets the loan, polls, takes the loan away
 //!                            └─▶ … └─▶ borrowed(|loan| loan.take(stream, buffer))
 //! ```
+//!
+//! Whoever lends a frame holds the engine's lock, and the future may do nothing but take. The first bytes of a stream are *handed over* instead: whoever has
+//! them keeps them in memory of his own and holds no lock, so the future may go on with whatever it likes.
 
 use std::cell::Cell;
 use std::ptr;
@@ -17,6 +20,10 @@ use std::ptr;
 pub struct Loan<'a> {
     stream: u64,
     bytes: &'a [u8],
+    /// The engine is not locked meanwhile.
+    is_handed: bool,
+    /// Of what is handed over: there are no others behind it.
+    is_whole: bool,
     taken_len: Cell<usize>,
     is_waiting: Cell<bool>,
     wants_poll: Cell<bool>,
@@ -65,14 +72,33 @@ impl Loan<'_> {
         self.is_waiting.set(is_waiting);
     }
 
+    /// Whether these are all bytes of the stream.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// Asks to be polled again when nothing is lent: while something is, the engine is locked, and nobody can go on.
     pub fn ask_for_poll(&self) {
         self.wants_poll.set(true);
     }
 }
 
-/// Lends bytes to whatever `run` polls.
+/// Lends bytes to whatever `run` polls, with the engine locked.
 pub fn lend(stream: u64, bytes: &[u8], run: impl FnOnce()) -> Repaid {
+    lend_as((stream, bytes), (false, false), run)
+}
+
+/// Hands bytes over to whatever `run` polls, with no lock held; `is_whole`: they are all of the stream. How many were taken.
+pub fn hand_over(stream: u64, bytes: &[u8], is_whole: bool, run: impl FnOnce()) -> usize {
+    lend_as((stream, bytes), (true, is_whole), run).taken_len
+}
+
+#[inline]
+fn lend_as(
+    (stream, bytes): (u64, &[u8]),
+    (is_handed, is_whole): (bool, bool),
+    run: impl FnOnce(),
+) -> Repaid {
     /// Puts the loan back that was there before, also when `run` panics.
     struct Restore(*const Loan<'static>);
     impl Drop for Restore {
@@ -84,6 +110,8 @@ pub fn lend(stream: u64, bytes: &[u8], run: impl FnOnce()) -> Repaid {
     let loan = Loan {
         stream,
         bytes,
+        is_handed,
+        is_whole,
         taken_len: Cell::new(0),
         is_waiting: Cell::new(false),
         wants_poll: Cell::new(false),
@@ -99,11 +127,22 @@ pub fn lend(stream: u64, bytes: &[u8], run: impl FnOnce()) -> Repaid {
     }
 }
 
-/// Calls `f` with what is lent on this thread now, if anything is.
+/// Calls `f` with what is lent on this thread now under the engine's lock, if anything is.
 pub fn borrowed<R>(f: impl FnOnce(&Loan<'_>) -> R) -> Option<R> {
+    with_loan(|loan| (!loan.is_handed).then(|| f(loan)))?
+}
+
+/// Calls `f` with what is handed over on this thread now, if it is of this stream.
+#[inline]
+pub fn handed<R>(stream: u64, f: impl FnOnce(&Loan<'_>) -> R) -> Option<R> {
+    with_loan(|loan| (loan.is_handed && loan.stream == stream).then(|| f(loan)))?
+}
+
+#[inline]
+fn with_loan<R>(f: impl FnOnce(&Loan<'_>) -> R) -> Option<R> {
     let loan = LOAN.get();
-    // SAFETY: not null only between the two lines of `lend` that set and restore it, on this thread; so the loan it points to
-    // lives on the stack of a call of `lend` below us, and is shared, never written but through its cells. The borrow ends
+    // SAFETY: not null only between the two lines of `lend_as` that set and restore it, on this thread; so the loan it points to
+    // lives on the stack of a call of `lend_as` below us, and is shared, never written but through its cells. The borrow ends
     // with `f`, which is given no lifetime it could keep it for.
     unsafe { loan.as_ref() }.map(f)
 }
@@ -118,10 +157,10 @@ pub fn this_thread() -> usize {
     LOAN.with(|loan| ptr::from_ref(loan).addr())
 }
 
-/// Whether something is lent on this thread now.
+/// Whether something is lent on this thread now, and the engine locked for that.
 #[inline]
 pub fn is_lent() -> bool {
-    !LOAN.get().is_null()
+    borrowed(|_| ()).is_some()
 }
 
 #[cfg(test)]
@@ -143,6 +182,23 @@ mod tests {
         });
         assert_eq!((repaid.taken_len, repaid.is_waiting, &got), (6, true, b"hello"));
         assert!(!is_lent() && borrowed(|_| ()).is_none());
+    }
+
+    #[test]
+    fn what_is_handed_over_is_for_its_stream_and_locks_nothing() {
+        let mut got = [0; 5];
+        let taken_len = hand_over(7, b"hello world", true, || {
+            assert!(!is_lent() && !must_wait() && borrowed(|_| ()).is_none());
+            assert!(handed(8, |_| ()).is_none(), "another stream's");
+            assert_eq!(
+                handed(7, |loan| (loan.take(7, &mut got), loan.is_whole())),
+                Some((5, true))
+            );
+            lend(8, b"x", || assert!(is_lent() && handed(7, |_| ()).is_none()));
+            assert!(!is_lent());
+        });
+        assert_eq!((taken_len, &got), (5, b"hello"));
+        assert!(handed(7, |_| ()).is_none());
     }
 
     #[test]

@@ -172,6 +172,7 @@ impl Common {
         self.unhandled_count.fetch_add(1, Ordering::Relaxed);
     }
 
+    #[inline]
     fn take_registered(&self, extractor: &mut Extractor) {
         if self.has_registered.load(Ordering::Relaxed)
             && self.has_registered.swap(false, Ordering::Acquire)

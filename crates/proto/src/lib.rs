@@ -99,7 +99,7 @@ pub use base::sabotage::Sabotage;
 pub use base::secret::Secret;
 pub use base::types::{
     ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Lending, Locator,
-    LongNumbers, Memory, OutStreamId, PeerId, Place, ReqId, Space, StreamId, Tag,
+    LongNumbers, Memory, OutStreamId, PeerId, Place, ReqId, Space, StreamId, StreamInfo, Tag,
 };
 pub use bulk::fetch::Fetch;
 pub use bulk::landing::Landing;
@@ -118,5 +118,5 @@ pub use onesided::region::ExposeError;
 pub use peers::pairs::PATH_COUNT_MAX;
 pub use streams::outbound::StreamError;
 pub use streams::records::ToldFront;
-pub use streams::{PACKET_LEN, StreamBreak, StreamFront, StreamInfo};
+pub use streams::{PACKET_LEN, StreamBreak, StreamFront};
 pub use wire::Whereabouts;

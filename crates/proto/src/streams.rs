@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!   chunk in its turn ──▶ its stream waits, nothing held before it ──▶ Memory::lend ──▶ straight to who waits
+//!                    ├──▶ it begins a stream, and no other is ready ──▶ Memory::hand_over ──▶ to who extracts ──▶ keep_handed: what he did not read
 //!                    └──▶ otherwise held ──▶ ready ──▶ stream_front, consume_stream ──▶ credit for its sender
 //! ```
 //!
@@ -28,7 +29,7 @@ use crate::base::ring::Ring;
 use crate::base::sabotage::Sabotage;
 use crate::base::seeded::Seeded;
 use crate::base::slab::{NONE, Slab};
-use crate::base::types::{Instant, Lending, Memory, PeerId, StreamId, Tag};
+use crate::base::types::{Instant, Lending, Memory, PeerId, StreamId, StreamInfo, Tag};
 use crate::bulk::arrival::{Stage, held_len};
 use crate::delivery::content::Content;
 use crate::messages::Messages;
@@ -112,15 +113,6 @@ pub enum StreamFront<'a> {
     Void,
 }
 
-/// Who sent a stream, and to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamInfo {
-    /// From whom.
-    pub source: PeerId,
-    /// The handler it is for.
-    pub handler: u16,
-}
-
 /// How a stream goes on behind what is held of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finish {
@@ -152,6 +144,8 @@ struct Inbound {
     is_mapped: bool,
     /// Bytes that were told of went with their sender.
     is_cut: bool,
+    /// What the first chunk cost its sender, while whoever extracts has its bytes; otherwise 0.
+    handed_cost: u32,
 }
 
 /// A chunk that is held.
@@ -299,6 +293,7 @@ impl Streams {
             is_closed: false,
             is_mapped: !is_over,
             is_cut: false,
+            handed_cost: 0,
         });
         if !is_over {
             self.by_number.insert(stream_key(row, tag.number), slot);
@@ -413,6 +408,11 @@ impl Streams {
             if !messages.bulk.held.has_room_for(head.total as usize) {
                 return false;
             }
+            let first = bodies.clone().next().unwrap_or_default();
+            let is_here = head.class == Class::Eager && first.len() as u64 == head.total;
+            if is_here && self.hand_over(messages, now, row, tag, first, memory) {
+                return true;
+            }
             let is_over = head.class == Class::Eager && finish_of(tag).is_some();
             let slot = self.begin_inbound(messages, now, row, tag, is_over);
             self.hold_chunk(messages, now, slot, tag, head, (bodies, 0));
@@ -463,13 +463,50 @@ impl Streams {
         if !messages.bulk.held.has_room_for(head.total as usize) {
             return false;
         }
-        let may_lend = this.is_waiting && this.first == NONE && head.class == Class::Eager;
+        let is_all_read = this.first == NONE && this.handed_cost == 0;
+        let may_lend = this.is_waiting && is_all_read && head.class == Class::Eager;
         let mut taken_len =
             if may_lend { self.lend_chunk(messages, slot, bodies.clone(), memory) } else { 0 };
         if messages.bulk.peers.saboteur.makes(Sabotage::LentBytesHeldToo) {
             taken_len = 0;
         }
         self.hold_chunk(messages, now, slot, tag, head, (bodies, taken_len));
+        true
+    }
+
+    /// Hands a stream that begins, with all bytes of its first chunk, to whoever extracts, if he takes it; false, and nothing is changed, if not. He starts it at
+    /// once, so none that is ready may stand before it. The bytes count as read: what he does not read will count no more (`keep_handed`).
+    pub(crate) fn hand_over(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        row: u32,
+        tag: ChunkTag,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> bool {
+        let saboteur = &messages.bulk.peers.saboteur;
+        let is_first = self.ready.front().is_none() || saboteur.makes(Sabotage::HandedBeforeOthers);
+        let is_simple = tag.is_begin && !tag.is_broken && body.len() <= PACKET_LEN;
+        if !is_first || !is_simple || self.find(row, tag.number).is_some() {
+            return false;
+        }
+        let slot = self.inbound.next_slot();
+        let source = messages.bulk.peers.rows[row].peer;
+        let (id, info) =
+            (StreamId(self.inbound.key(slot)), StreamInfo { source, handler: tag.handler });
+        if !memory.hand_over(id, info, body, tag.is_end) {
+            return false;
+        }
+        let cost = chunk_cost(body.len() as u64);
+        self.begin_inbound(messages, now, row, tag, tag.is_end);
+        let this = &mut self.inbound[slot];
+        this.handed_cost = cost as u32;
+        if tag.is_end {
+            this.finish = Finish::Ended; // it never was in `by_number`
+        }
+        messages.bulk.peers.counters.stream_bytes_lent += body.len() as u64;
+        self.give_credit(messages, row, cost);
         true
     }
 

@@ -5,7 +5,7 @@
 //! were begun, and that each came to its end once, whole, unless somebody died or it was given up. What one sender makes a reader
 //! hold is bounded by credit.
 //! In half of the runs nodes share memory, alone or beside a network that loses frames: there chunks are given, and pieces are told of and read where they are,
-//! by readers who come late, want less, or never come.
+//! by readers who come late, want less, or never come. Where frames are lent, streams are handed over with their first chunks, and their readers say late what they left.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use packhorse_engine::Lender;
 use packhorse_link::sim::{Conditions, Death, NodeId, Rng, SURE_NETWORK, Who};
 use packhorse_proto::{
     BufId, Event, Lending, Limits, MS, OutStreamId, PeerId, SECOND, Settings, StreamBreak,
-    StreamError, StreamFront, StreamId,
+    StreamError, StreamFront, StreamId, StreamInfo,
 };
 
 use crate::digest::Digest;
@@ -77,6 +77,8 @@ struct Reader {
     started: HashMap<Sender, BTreeMap<u32, u64>>,
     /// Streams that came to their good end.
     whole: HashSet<(Sender, u32)>,
+    /// Streams that were handed over, what was not read of their first chunks, and whether these were all they have.
+    handed: Vec<(StreamId, Vec<u8>, bool)>,
     faults: Vec<String>,
 }
 
@@ -157,6 +159,20 @@ impl Lender for Borrower {
         };
         lock(&self.reader).take(stream, &bytes[..taken_len]);
         Lending { taken_len, is_waiting: taken_len == bytes.len() }
+    }
+
+    fn hand_over(&mut self, stream: StreamId, _: StreamInfo, bytes: &[u8], is_whole: bool) -> bool {
+        // A reader may have no room for it just now, and may want less than there is.
+        let taken_len = match self.rng.range(0..=5) {
+            0 => return false,
+            1 | 2 => self.rng.range(0..=bytes.len() as u64) as usize,
+            _ => bytes.len(),
+        };
+        let mut reader = lock(&self.reader);
+        reader.see(stream);
+        reader.take(stream, &bytes[..taken_len]);
+        reader.handed.push((stream, bytes[taken_len..].to_vec(), is_whole));
+        true
     }
 }
 
@@ -447,6 +463,9 @@ impl Run {
         let mut reader = lock(&reader);
         let may_break = self.lives.iter().any(|&life| life > 0);
         let mut deferred = Vec::new();
+        for (id, rest, is_whole) in std::mem::take(&mut reader.handed) {
+            self.see_to_handed(node, id, (&rest, is_whole), &mut reader, may_break);
+        }
         while let Some((id, info)) = self.world.endpoint_mut(node).poll_ready_stream() {
             if usize::from(info.handler) != index {
                 self.faults.push(format!("node {index} got a stream for {}", info.handler));
@@ -464,6 +483,27 @@ impl Run {
             self.world.endpoint_mut(node).defer_stream(id);
         }
         self.faults.append(&mut reader.faults);
+    }
+
+    /// Says what was not read of a first chunk that was handed over, and reads on. Who has read the whole of a stream may close it instead.
+    fn see_to_handed(
+        &mut self,
+        node: NodeId,
+        id: StreamId,
+        (rest, is_whole): (&[u8], bool),
+        reader: &mut Reader,
+        may_break: bool,
+    ) {
+        let now = self.world.now();
+        if is_whole && rest.is_empty() && self.rng.chance(50 * PERCENT) {
+            reader.end(id, None, may_break);
+            return self.world.endpoint_mut(node).close_stream(now, id);
+        }
+        self.world.endpoint_mut(node).keep_handed(id, rest);
+        if let Some(broke) = self.read_stream(node, id, reader) {
+            reader.end(id, broke, may_break);
+            self.world.endpoint_mut(node).close_stream(now, id);
+        }
     }
 
     /// Reads a stream as far as it is here. `Some`: it is over, well or not.

@@ -2,7 +2,7 @@
 
 use packhorse_link::loan;
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Instant, OutStreamId, PeerId, StreamError};
+use packhorse_proto::{Instant, OutStreamId, PeerId, StreamError, StreamId};
 
 use super::Inner;
 use crate::lending::{Budget, Extract, Extractable, Lender, Loans};
@@ -23,16 +23,21 @@ impl Inner {
         }
     }
 
-    pub(crate) fn on_extract(&mut self, extract: Extract) {
+    pub(crate) fn on_extract(&mut self, extract: &Extract<'_>) {
         if let Some(len_max) = extract.begin {
             self.streams.budget = Budget { len_max, handled_len: 0 };
         }
         if extract.is_enough {
             self.streams.budget.len_max = 0;
         }
-        if let Some(closed) = extract.closed {
-            let now = self.core.turned_at();
-            self.core.endpoint().close_stream(now, closed);
+        self.close_streams(extract.closed);
+    }
+
+    /// Nobody wants the rest of these.
+    pub(crate) fn close_streams(&mut self, closed: &[StreamId]) {
+        let now = self.core.turned_at();
+        for &stream in closed {
+            self.core.endpoint().close_stream(now, stream);
         }
     }
 
@@ -81,7 +86,14 @@ impl Inner {
     pub(crate) fn next_ready_stream(&mut self) -> Extractable {
         let budget = self.streams.budget;
         let next = if budget.is_spent() { None } else { self.core.endpoint().poll_ready_stream() };
-        Extractable { next, handled_len: budget.handled_len }
+        let is_all = !self.core.rules().has_ready_stream();
+        Extractable { next, handled_len: budget.handled_len, is_all }
+    }
+
+    /// What was lent is to be seen to first.
+    pub(crate) fn nothing_next(&self) -> Extractable {
+        let is_all = !self.core.rules().has_ready_stream();
+        Extractable { next: None, handled_len: self.streams.budget.handled_len, is_all }
     }
 
     pub(crate) fn begin_lending(&mut self, lender: Box<dyn Lender>) {

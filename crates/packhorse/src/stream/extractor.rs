@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   run:   streams with news ──▶ start or poll its handler          the engine is not locked: handlers may call it
-//!   turn:  a frame arrives ────▶ lend ──▶ poll, frame in hand       locked: only the waiting `receive` goes on, the rest waits
-//!   run:   those that got what they wanted, and other news
+//!   turn:  a frame arrives ─┬──▶ lend ──▶ poll, frame in hand       locked: only the waiting `receive` goes on, the rest waits
+//!                           └──▶ hand over: it begins a stream      locked: its bytes are kept here
+//!   run:   those that got what they wanted; new handlers, with the bytes in hand; other news
 //! ```
 
 use std::any::Any;
@@ -25,6 +26,9 @@ use crate::endpoint::Peer;
 
 /// News that one extraction sees at most: it returns, however many messages come.
 const NEWS_COUNT_MAX: usize = 1 << 16;
+
+/// Bytes that are kept at once of streams that were handed over.
+const HANDED_LEN_MAX: usize = 64 << 10;
 
 /// Handlers that something else than their stream has woken.
 pub(super) struct Woken {
@@ -58,8 +62,14 @@ impl Woken {
         self.is_some.store(false, Ordering::SeqCst);
     }
 
-    pub(super) fn set_waited_for(&self, is_waited_for: bool) {
-        self.is_waited_for.store(is_waited_for, Ordering::SeqCst);
+    /// A thread is about to look whether there are some, and then to sleep.
+    pub(super) fn begin_wait(&self) {
+        self.is_waited_for.store(true, Ordering::SeqCst);
+    }
+
+    /// Relaxed: whoever sees it late knocks in vain.
+    pub(super) fn end_wait(&self) {
+        self.is_waited_for.store(false, Ordering::Relaxed);
     }
 }
 
@@ -100,6 +110,16 @@ struct Live {
     is_over: bool,
 }
 
+/// A stream that was handed over, and is to be started.
+#[derive(Clone, Copy, Debug)]
+struct Handed {
+    stream: StreamId,
+    info: StreamInfo,
+    /// Where its bytes end in `Extractor::handed_bytes`. They begin where those of the one before it end.
+    end: usize,
+    is_whole: bool,
+}
+
 /// A place for a handler, found by its stream's place in the protocol.
 struct HandlerPlace {
     live: Option<Live>,
@@ -121,8 +141,15 @@ pub(super) struct Extractor {
     unstarted: VecDeque<(StreamId, StreamInfo)>,
     /// Handlers to poll because of what was lent.
     again: Vec<StreamId>,
-    /// A handler of this stream ended; the engine is told with the next call.
-    closed: Option<StreamId>,
+    /// Streams that were handed over, in their order, and their bytes.
+    handed: Vec<Handed>,
+    handed_bytes: Vec<u8>,
+    /// So many may be.
+    handed_count_max: usize,
+    /// Handlers of these streams ended; the engine is told with the next call.
+    closed: Vec<StreamId>,
+    /// One of them may have left something: the engine is told in this extraction.
+    must_tell: bool,
     /// Spare room for `Woken::streams`.
     awake: Vec<StreamId>,
     /// Panics under a loan, for `Common::on_panic`.
@@ -140,7 +167,11 @@ impl Extractor {
             live_count: 0,
             unstarted: VecDeque::new(),
             again: Vec::new(),
-            closed: None,
+            handed: Vec::new(),
+            handed_bytes: Vec::new(),
+            handed_count_max: 0,
+            closed: Vec::new(),
+            must_tell: false,
             awake: Vec::new(),
             panics: Vec::new(),
         }
@@ -182,17 +213,34 @@ impl Extractor {
     /// Waits for something to run handlers with, so long at most, and runs them. What arrives meanwhile is lent to those that
     /// wait for it.
     pub(super) fn wait(
-        self: Box<Self>,
+        mut self: Box<Self>,
         common: &Common,
         len_max: u64,
         longest: Duration,
     ) -> (Box<Self>, Extracted) {
         let engine = &common.engine;
-        common.woken.set_waited_for(true);
+        common.woken.begin_wait();
         let is_woken = || !common.woken.is_empty();
-        let (lender, first) = engine.wait_extractable(self, len_max, Some(longest), is_woken);
-        common.woken.set_waited_for(false);
-        own(lender).go_on(common, None, false, first)
+        let closed = self.begin_lending(common);
+        let of = (len_max, &closed[..]);
+        let (lender, first) = engine.wait_extractable(self, of, Some(longest), is_woken);
+        common.woken.end_wait();
+        let mut this = own(lender);
+        this.closed = emptied(closed);
+        this.go_on(common, None, false, first)
+    }
+
+    /// It is given away as a lender. The engine is to be told that these are closed.
+    fn begin_lending(&mut self, common: &Common) -> Vec<StreamId> {
+        let count_max = common.handler_count_max.load(Ordering::Relaxed);
+        let is_free = self.unstarted.is_empty();
+        self.handed_count_max = if is_free { count_max.saturating_sub(self.live_count) } else { 0 };
+        self.take_closed()
+    }
+
+    fn take_closed(&mut self) -> Vec<StreamId> {
+        self.must_tell = false;
+        std::mem::take(&mut self.closed)
     }
 
     fn go_on(
@@ -204,6 +252,8 @@ impl Extractor {
     ) -> (Box<Self>, Extracted) {
         let engine = &common.engine;
         let mut extracted = Extracted::default();
+        // What the wait found is all there was.
+        let all_len = first.filter(|first| first.is_all).map(|first| first.handled_len);
         if let Some((stream, info)) = first.and_then(|first| first.next) {
             self.on_news(stream, info, common, &mut extracted);
         }
@@ -214,21 +264,27 @@ impl Extractor {
                 self.on_news(stream, info, common, &mut extracted);
                 continue;
             }
+            if let Some(handled_len) = all_len.filter(|_| !has_run && self.has_told_all()) {
+                extracted.bytes = handled_len;
+                return (self, extracted);
+            }
             news_count += 1;
+            let closed = self.begin_lending(common);
             let extract = Extract {
                 begin: begin.take(),
-                closed: self.closed.take(),
+                closed: &closed,
                 is_enough: news_count > NEWS_COUNT_MAX,
                 is_last: !has_run,
             };
             let found;
             if is_turned {
-                found = engine.next_ready_stream(extract);
+                found = engine.next_ready_stream(&extract);
             } else {
                 let lender;
-                (lender, is_turned, found) = engine.next_ready_stream_or_turn(extract, self);
+                (lender, is_turned, found) = engine.next_ready_stream_or_turn(&extract, self);
                 self = own(lender);
             }
+            self.closed = emptied(closed);
             match found.next {
                 Some((stream, info)) => self.on_news(stream, info, common, &mut extracted),
                 None if !has_run && !self.has_news() => {
@@ -248,7 +304,40 @@ impl Extractor {
         while let Some(stream) = self.again.pop() {
             self.poll(stream, common, extracted);
         }
+        if !self.handed.is_empty() {
+            self.start_handed(common, extracted);
+        }
         self.run_woken(common, extracted)
+    }
+
+    /// Nothing is known to be done, and the engine need not hear anything before the next extraction.
+    fn has_told_all(&self) -> bool {
+        !self.must_tell && !self.has_news() && self.woken.is_empty()
+    }
+
+    /// Starts the handlers of streams that were handed over, with the bytes in hand.
+    fn start_handed(&mut self, common: &Common, extracted: &mut Extracted) {
+        let mut handed = std::mem::take(&mut self.handed);
+        let mut bytes = std::mem::take(&mut self.handed_bytes);
+        let mut from = 0;
+        for Handed { stream, info, end, is_whole } in handed.drain(..) {
+            let first = &bytes[from..end];
+            from = end;
+            if self.may_start(common) {
+                self.start(stream, info, Some((first, is_whole)), common, extracted);
+            } else {
+                self.keep(stream, first);
+                self.unstarted.push_back((stream, info));
+            }
+        }
+        bytes.clear();
+        (self.handed, self.handed_bytes) = (handed, bytes);
+    }
+
+    /// The engine has back what is left of bytes that were handed over.
+    fn keep(&mut self, stream: StreamId, rest: &[u8]) {
+        self.engine.keep_handed(stream, rest);
+        self.must_tell = true; // it may have news now
     }
 
     fn next_unstarted(&mut self, common: &Common) -> Option<(StreamId, StreamInfo)> {
@@ -297,7 +386,7 @@ impl Extractor {
         if self.place_of(stream).is_some() {
             self.poll(stream, common, extracted);
         } else if self.may_start(common) {
-            self.start(stream, info, common, extracted);
+            self.start(stream, info, None, common, extracted);
         } else if !self.unstarted.iter().any(|&(other, _)| other == stream) {
             self.unstarted.push_back((stream, info));
         }
@@ -307,6 +396,7 @@ impl Extractor {
         &mut self,
         stream: StreamId,
         info: StreamInfo,
+        handed: Option<(&[u8], bool)>,
         common: &Common,
         extracted: &mut Extracted,
     ) {
@@ -332,7 +422,31 @@ impl Extractor {
         self.live_count += 1;
         let live = Live { stream, sender, handler, pool, slot, is_over: false };
         self.put(live);
-        self.poll(stream, common, extracted);
+        match handed {
+            Some(handed) => self.poll_handed(live, handed, common, extracted),
+            None => self.poll(stream, common, extracted),
+        }
+    }
+
+    /// Polls a new handler with the first bytes of its stream in hand. What it does not take the engine has back.
+    fn poll_handed(
+        &mut self,
+        live: Live,
+        (bytes, is_whole): (&[u8], bool),
+        common: &Common,
+        extracted: &mut Extracted,
+    ) {
+        let mut polled = Ok(Poll::Pending);
+        let taken_len = loan::hand_over(live.stream.0, bytes, is_whole, || {
+            polled = self.poll_future(live);
+        });
+        match polled {
+            Ok(Poll::Pending) => return self.keep(live.stream, &bytes[taken_len..]),
+            Ok(Poll::Ready(())) => {}
+            Err(panic) => common.on_panic(panic),
+        }
+        self.end(live, is_whole, common);
+        extracted.ended += 1;
     }
 
     fn put(&mut self, live: Live) {
@@ -366,7 +480,7 @@ impl Extractor {
                 }
             };
         if is_over {
-            self.end(live, common);
+            self.end(live, false, common);
             extracted.ended += 1;
         }
     }
@@ -382,8 +496,8 @@ impl Extractor {
         })
     }
 
-    /// The handler is over: what it owns goes, and what it left of its message.
-    fn end(&mut self, live: Live, common: &Common) {
+    /// The handler is over: what it owns goes, and what it left of its message. `is_whole`: the engine has nothing of that.
+    fn end(&mut self, live: Live, is_whole: bool, common: &Common) {
         let Live { stream, sender, handler, pool, slot, .. } = live;
         self.places[stream.0 as u32 as usize].live = None;
         self.live_count -= 1;
@@ -391,11 +505,19 @@ impl Extractor {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| pool.end(slot))) {
             common.on_panic(HandlerPanic { sender, handler, what: what_of(&*panic) });
         }
-        // With the next call of the engine: one lock less.
-        if let Some(other) = self.closed.replace(stream) {
-            self.engine.close_stream(other);
+        // With the next call of the engine: one lock less. But of those of which it has something only one waits for that: their senders may need the room.
+        if is_whole || !std::mem::replace(&mut self.must_tell, true) {
+            self.closed.push(stream);
+        } else {
+            self.engine.close_stream(stream);
         }
     }
+}
+
+/// A list without its items, to be filled again.
+fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
+    list.clear();
+    list
 }
 
 /// The lender that was given away.
@@ -429,8 +551,24 @@ impl Lender for Extractor {
         Lending { taken_len: repaid.taken_len, is_waiting: repaid.is_waiting && !is_over }
     }
 
+    fn hand_over(
+        &mut self,
+        stream: StreamId,
+        info: StreamInfo,
+        bytes: &[u8],
+        is_whole: bool,
+    ) -> bool {
+        let end = self.handed_bytes.len() + bytes.len();
+        let is_taken = self.handed.len() < self.handed_count_max && end <= HANDED_LEN_MAX;
+        if is_taken {
+            self.handed_bytes.extend_from_slice(bytes);
+            self.handed.push(Handed { stream, info, end, is_whole });
+        }
+        is_taken
+    }
+
     fn has_news(&self) -> bool {
-        !self.again.is_empty() || !self.panics.is_empty()
+        !self.again.is_empty() || !self.handed.is_empty() || !self.panics.is_empty()
     }
 }
 

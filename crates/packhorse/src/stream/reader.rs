@@ -105,6 +105,14 @@ impl Future for Receive<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { stream, buffer, filled_len, least_len } = &mut *self;
+        let id = stream.id.0;
+        let handed = loan::handed(id, |loan| {
+            *filled_len += loan.take(id, &mut buffer[*filled_len..]);
+            *filled_len >= *least_len || loan.is_whole()
+        });
+        if handed == Some(true) {
+            return Poll::Ready(Ok(*filled_len));
+        }
         let borrowed = stream.borrow(|loan, id| {
             *filled_len += loan.take(id, &mut buffer[*filled_len..]);
             *filled_len >= *least_len
@@ -149,6 +157,14 @@ impl Future for Skip<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { stream, wanted_len, skipped_len } = &mut *self;
+        let id = stream.id.0;
+        let handed = loan::handed(id, |loan| {
+            *skipped_len += loan.skip(id, *wanted_len - *skipped_len);
+            *skipped_len == *wanted_len || loan.is_whole()
+        });
+        if handed == Some(true) {
+            return Poll::Ready(Ok(*skipped_len));
+        }
         let borrowed = stream.borrow(|loan, id| {
             *skipped_len += loan.skip(id, *wanted_len - *skipped_len);
             *skipped_len == *wanted_len

@@ -39,6 +39,8 @@ pub enum Sabotage {
     PermissionNotAsked,
     /// Holds bytes of a stream that its reader took from the frame.
     LentBytesHeldToo,
+    /// Hands a stream over though others are ready that were begun before it.
+    HandedBeforeOthers,
     /// Says of a piece of a stream that was told of, and not read, that all of it was.
     RestNotAskedFor,
     /// The stream that was begun last shows itself first.
@@ -92,6 +94,7 @@ impl Sabotage {
         Self::RequestCarriedOutAgain,
         Self::PermissionNotAsked,
         Self::LentBytesHeldToo,
+        Self::HandedBeforeOthers,
         Self::RestNotAskedFor,
         Self::StreamsOutOfOrder,
         Self::StreamCreditNeverGiven,

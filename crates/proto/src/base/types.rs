@@ -277,6 +277,28 @@ pub trait Memory {
         let _ = (stream, bytes);
         Lending { taken_len: 0, is_waiting: false }
     }
+
+    /// Hands a stream that begins over to whoever extracts, with the bytes of its first chunk (PROTOCOL §12.5); `is_whole`: it has no others. True: he has
+    /// taken them, and nothing is held. What he does not read he gives back by `keep_handed`.
+    fn hand_over(
+        &mut self,
+        stream: StreamId,
+        info: StreamInfo,
+        bytes: &[u8],
+        is_whole: bool,
+    ) -> bool {
+        let _ = (stream, info, bytes, is_whole);
+        false
+    }
+}
+
+/// Who sent a stream, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// From whom.
+    pub source: PeerId,
+    /// The handler it is for.
+    pub handler: u16,
 }
 
 /// Combines long numbers, real or complex, as the operation of Portals with this number says: those that are there with those given, and

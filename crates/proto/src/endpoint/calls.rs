@@ -379,6 +379,12 @@ impl Endpoint {
         self.streams.consume_stream(&mut self.messages, now, id, len)
     }
 
+    /// Whoever was handed this stream with its first chunk (`Memory::hand_over`) has read all of that but `rest`. To be called behind every hand-over, if the
+    /// stream is not closed instead.
+    pub fn keep_handed(&mut self, id: StreamId, rest: &[u8]) {
+        self.streams.keep_handed(&mut self.messages, id, rest);
+    }
+
     /// Whoever reads this stream waits for more: what comes next is lent (`Memory::lend`), if somebody can be lent to.
     pub fn await_stream(&mut self, id: StreamId) {
         self.streams.await_stream(id)

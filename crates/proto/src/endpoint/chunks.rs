@@ -10,14 +10,15 @@
 //! ```
 
 use crate::base::api::{Payload, SendSpec};
-use crate::base::types::{BufId, Instant, OutStreamId, PeerId, ReqId};
+use crate::base::sabotage::Sabotage;
+use crate::base::types::{BufId, Instant, Memory, OutStreamId, PeerId, ReqId};
 use crate::endpoint::Endpoint;
 use crate::endpoint::given::Given;
 use crate::endpoint::told::{GivenNote, Taken};
 use crate::streams::ChunkTag;
 use crate::streams::outbound::chunk_spec;
 use crate::streams::records::Ending;
-use crate::wire::{LONE_HEAD_LEN_MAX, NOTE_HEAD_LEN_MAX, NoteRepr, Whereabouts};
+use crate::wire::{EagerWords, LONE_HEAD_LEN_MAX, NOTE_HEAD_LEN_MAX, NoteRepr, Whereabouts};
 use crate::{PACKET_LEN, StreamId};
 
 /// Longer chunks are not given: a ring has room for some of them, so that both ends of it have something to do.
@@ -154,6 +155,32 @@ impl Endpoint {
 
 /// As a receiver.
 impl Endpoint {
+    /// A chunk that a link in memory brought, if its turn is now and it goes straight to whoever extracts. False, and nothing is changed, if not.
+    #[inline(never)]
+    pub(crate) fn hand_over_given(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: EagerWords,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> bool {
+        let peers = &self.messages.bulk.peers;
+        let this = &peers.rows[row];
+        let is_next = this.numbers.is_next(head.message()) && this.arrival_count == 0;
+        if !is_next || peers.is_closing() || peers.saboteur.makes(Sabotage::TakenBeforeAcceptance) {
+            return false;
+        }
+        let tag = ChunkTag::decode(head.tag());
+        if !self.streams.hand_over(&mut self.messages, now, row, tag, body, memory) {
+            return false;
+        }
+        self.messages.bulk.peers.counters.frames_in += 1;
+        self.messages.count_turn(row);
+        self.messages.recall_rows(now);
+        true
+    }
+
     /// An announcement in the space of streams, as a link in memory brought it.
     pub(crate) fn take_told_chunk(
         &mut self,

@@ -271,6 +271,10 @@ impl Endpoint {
         }
         let Some(row) = self.peers().giver_of(link, from, &header) else { return Taken::No };
         self.messages.bulk.peers.note_heard(now, row);
+        let is_chunk = head.space() == Space::STREAMS;
+        if is_chunk && missing_len == 0 && self.hand_over_given(now, row, head, body, memory) {
+            return Taken::Chunk;
+        }
         match self.messages.take_untold(row, head, body.len() + missing_len) {
             Ok((received, buf)) => {
                 let counters = &mut self.peers_mut().counters;
@@ -289,8 +293,8 @@ impl Endpoint {
             Err(miss) => {
                 self.peers_mut().counters.frames_in += 1;
                 self.take_missed(now, row, miss, head, body, memory);
-                let is_chunk = head.space() == Space::STREAMS && self.peers().events.is_empty();
-                if is_chunk { Taken::Chunk } else { Taken::Otherwise }
+                let is_alone = is_chunk && self.peers().events.is_empty();
+                if is_alone { Taken::Chunk } else { Taken::Otherwise }
             }
         }
     }

@@ -39,6 +39,7 @@ impl Streams {
         let Some(slot) = self.inbound.lookup(id.0) else { return StreamFront::Void };
         self.adopt_front(messages, now, slot);
         let first = self.chunks.get(self.inbound[slot].first);
+        let first = first.filter(|_| self.inbound[slot].handed_cost == 0);
         if let Some(told) = first.map(|chunk| chunk.told).filter(|&told| told != NONE) {
             match self.told_front(messages, told) {
                 Some(front) => return StreamFront::Told(front),
@@ -46,6 +47,9 @@ impl Streams {
             }
         }
         let this = &self.inbound[slot];
+        if this.handed_cost > 0 {
+            return StreamFront::Empty; // somebody has what is next, and it is not said yet how much of it he reads
+        }
         if let Some(chunk) = self.chunks.get(this.first) {
             if chunk.arrival != NONE {
                 return StreamFront::Empty; // fragments of it are missing
@@ -118,6 +122,9 @@ impl Streams {
         len: usize,
     ) {
         let Some(slot) = self.inbound.lookup(id.0) else { return };
+        if self.inbound[slot].handed_cost > 0 {
+            return;
+        }
         let index = self.inbound[slot].first;
         let Some(chunk) = self.chunks.get_mut(index) else { return };
         if chunk.arrival != NONE {
@@ -150,8 +157,7 @@ impl Streams {
             messages.end_arrival(now, chunk.arrival);
         }
         // Not for what is left of an association that is over: the next one counts anew.
-        let is_same = |row: &Row| row.local_id == association && row.phase != Phase::Idle;
-        let is_same = messages.bulk.peers.rows.get(row).is_some_and(is_same);
+        let is_same = is_same(messages, row, association);
         if chunk.told != NONE {
             self.drop_told(messages, chunk.told, is_same);
         }
@@ -164,6 +170,41 @@ impl Streams {
     pub(super) fn drop_chunks(&mut self, messages: &mut Messages, now: Instant, slot: u32) {
         while self.inbound[slot].first != NONE {
             self.drop_front(messages, now, slot);
+        }
+    }
+
+    /// Whoever was handed the first chunk of a stream has read all of it but this rest, which is held as if it had not been handed over.
+    pub(crate) fn keep_handed(&mut self, messages: &mut Messages, id: StreamId, rest: &[u8]) {
+        let Some(slot) = self.inbound.lookup(id.0) else { return };
+        let this = &mut self.inbound[slot];
+        let (row, association) = (this.row, this.association);
+        let cost = core::mem::take(&mut this.handed_cost);
+        if cost > 0 && !rest.is_empty() && !this.is_closed {
+            // There was room for it, and if others have taken that since, nobody sends it again.
+            messages.bulk.held.set_takes_all(true);
+            let hold = messages.bulk.hold_rest(rest.len(), 0, core::iter::once(rest));
+            messages.bulk.held.set_takes_all(false);
+            messages.bulk.peers.counters.stream_bytes_lent -= rest.len() as u64;
+            if is_same(messages, row, association) {
+                self.peer(row).consumed_cost -= u64::from(cost);
+            }
+            self.push_front(slot, hold.expect("it was made"), cost);
+        }
+        let this = &self.inbound[slot];
+        if this.is_waiting && (this.first != NONE || this.finish != Finish::Open) {
+            self.make_ready(slot);
+        }
+    }
+
+    fn push_front(&mut self, slot: u32, hold: u32, cost: u32) {
+        let (arrival, arrival_serial, told, from) = (NONE, 0, NONE, 0);
+        let next = self.inbound[slot].first;
+        let chunk = Chunk { hold, arrival, arrival_serial, told, from, cost, next };
+        let index = self.chunks.insert(chunk);
+        let this = &mut self.inbound[slot];
+        this.first = index;
+        if next == NONE {
+            this.last = index;
         }
     }
 
@@ -195,4 +236,10 @@ impl Streams {
             self.inbound.remove(slot);
         }
     }
+}
+
+/// Whether this association with a peer lives.
+fn is_same(messages: &Messages, row: u32, association: u64) -> bool {
+    let is_same = |row: &Row| row.local_id == association && row.phase != Phase::Idle;
+    messages.bulk.peers.rows.get(row).is_some_and(is_same)
 }

@@ -1,4 +1,4 @@
-//! §12.6, §12.7: chunks of streams that are given to a link in memory, and pieces that it is told of.
+//! §12.5 to §12.7: chunks of streams that are given to a link in memory, first ones that are handed to who extracts, and pieces that it is told of.
 
 use packhorse_proto::*;
 
@@ -337,4 +337,245 @@ fn without_an_envelope_nothing_is_told() {
     assert_eq!(hear_end(&mut net), Some(0));
     (0..4).for_each(|_| consume(&mut net, stream, 100));
     assert_eq!(front(&mut net, stream), StreamFront::Empty);
+}
+
+/// A pair whose second node extracts, and takes streams that begin.
+fn extracting() -> Net {
+    let mut net = pair(1000);
+    net.nodes[B].ram.takes_new = true;
+    net
+}
+
+/// What B was handed over last.
+fn handed(net: &mut Net) -> Handed {
+    let handed = net.nodes[B].ram.handed.pop_front();
+    handed.expect("a stream that was handed over")
+}
+
+fn close(net: &mut Net, id: StreamId) {
+    let now = net.now;
+    net.ep(B).close_stream(now, id);
+}
+
+/// What is next in a stream is this, and is read.
+#[track_caller]
+fn read(net: &mut Net, id: StreamId, wanted: &[u8]) {
+    let StreamFront::Bytes { bytes, is_fresh } = front(net, id) else { panic!("held") };
+    assert_eq!((bytes, is_fresh), (wanted, true));
+    consume(net, id, wanted.len());
+}
+
+#[test]
+fn a_whole_stream_is_handed_over_and_nothing_of_it_held() {
+    let mut net = extracting();
+    for n in 0..3 {
+        let frame = short(&mut net, n, &pattern(n.into(), 40));
+        assert_eq!(take(&mut net, &frame), Taken::Chunk);
+    }
+    assert_eq!(net.ep(B).poll_ready_stream(), None);
+    assert_eq!((net.ep(B).held(), net.ep(B).stream_counts()), ((0, 0), (3, 0)));
+    for n in 0..3 {
+        let Handed { id, info, bytes, is_whole } = handed(&mut net);
+        assert_eq!((info.handler, is_whole, bytes), (n, true, pattern(n.into(), 40)));
+        assert_eq!(info.source, net.peer(B, A));
+        close(&mut net, id);
+    }
+    assert_eq!(net.ep(B).stream_counts(), (0, 0));
+    assert_eq!((net.count(B, "stream_bytes_lent"), net.count(B, "stream_bytes_held")), (120, 0));
+    net.run_for(100 * MS);
+    assert!(net.log.is_empty(), "nothing to acknowledge, nothing to repeat");
+}
+
+#[test]
+fn by_the_general_way_streams_are_handed_over_too() {
+    let mut net = extracting();
+    let frame = short(&mut net, 5, b"general");
+    hand_over(&mut net, B, &frame);
+    assert_eq!(handed(&mut net).bytes, b"general");
+    let peer = net.peer(A, B);
+    let now = net.now;
+    assert!(net.ep(A).send_short_stream(now, peer, 6, &[b"by ", b"packet"])); // is acknowledged
+    net.run_for(10 * MS);
+    assert_eq!(handed(&mut net).bytes, b"by packet");
+}
+
+#[test]
+fn what_the_reader_of_a_first_chunk_leaves_is_held() {
+    let mut net = extracting();
+    let bytes = pattern(1, 40);
+    let frame = short(&mut net, 0, &bytes);
+    assert_eq!(take(&mut net, &frame), Taken::Chunk);
+    let id = handed(&mut net).id;
+    assert_eq!(front(&mut net, id), StreamFront::Empty, "who has it has not said what he reads");
+    consume(&mut net, id, 40);
+    net.ep(B).keep_handed(id, &bytes[30..]);
+    assert_eq!(net.ep(B).poll_ready_stream(), None, "its reader knows of it");
+    read(&mut net, id, &bytes[30..]);
+    assert_eq!(front(&mut net, id), StreamFront::End);
+    assert_eq!((net.count(B, "stream_bytes_lent"), net.count(B, "stream_bytes_held")), (30, 10));
+    net.ep(B).keep_handed(id, b"said twice");
+    assert_eq!(front(&mut net, id), StreamFront::End);
+    close(&mut net, id);
+    net.ep(B).keep_handed(id, b"of one that is closed");
+    assert_eq!((net.ep(B).held(), net.ep(B).stream_counts()), ((0, 0), (0, 0)));
+}
+
+#[test]
+fn who_asked_for_more_meanwhile_hears_of_the_rest() {
+    let mut net = extracting();
+    for rest in [&b"rest"[..], b""] {
+        let frame = short(&mut net, 0, b"the rest");
+        assert_eq!(take(&mut net, &frame), Taken::Chunk);
+        let id = handed(&mut net).id;
+        net.ep(B).await_stream(id);
+        net.ep(B).keep_handed(id, rest);
+        assert_eq!(net.ep(B).poll_ready_stream().map(|(ready, _)| ready), Some(id));
+        close(&mut net, id);
+    }
+}
+
+#[test]
+fn streams_that_were_begun_before_start_before() {
+    let mut net = extracting();
+    let frames: Vec<_> = (0..4).map(|n| short(&mut net, n, &[])).collect();
+    net.nodes[B].ram.takes_new = false;
+    assert_eq!(take(&mut net, &frames[0]), Taken::Chunk);
+    net.nodes[B].ram.takes_new = true;
+    assert_eq!(take(&mut net, &frames[1]), Taken::Chunk);
+    assert!(net.nodes[B].ram.handed.is_empty(), "the first has not started");
+    for n in 0..2 {
+        assert_eq!(net.ep(B).poll_ready_stream().unwrap().1.handler, n);
+    }
+    // The third comes before its turn, and is behind the second still.
+    hand_over(&mut net, B, &frames[3]);
+    assert!(net.nodes[B].ram.handed.is_empty(), "the third has not come");
+    hand_over(&mut net, B, &frames[2]);
+    assert_eq!(handed(&mut net).info.handler, 2);
+    assert_eq!(net.ep(B).poll_ready_stream().unwrap().1.handler, 3);
+}
+
+#[test]
+fn what_was_given_up_is_not_handed_over() {
+    let mut net = extracting();
+    let peer = net.peer(A, B);
+    let id = net.ep(A).begin_stream(peer, 1).unwrap();
+    let broken = chunk(&mut net, id, b"no", Some(false));
+    assert_eq!(take(&mut net, &broken), Taken::Chunk);
+    let (stream, _) = net.ep(B).poll_ready_stream().unwrap();
+    read(&mut net, stream, b"no");
+    assert_eq!(front(&mut net, stream), StreamFront::Broken(StreamBreak::GivenUp));
+}
+
+#[test]
+fn what_follows_a_first_chunk_stands_behind_its_rest() {
+    let mut net = extracting();
+    let peer = net.peer(A, B);
+    let id = net.ep(A).begin_stream(peer, 1).unwrap();
+    let frames = [
+        chunk(&mut net, id, b"first", None),
+        chunk(&mut net, id, b"second", None),
+        chunk(&mut net, id, b"third", Some(true)),
+    ];
+    for frame in frames {
+        assert_eq!(take(&mut net, &frame), Taken::Chunk);
+    }
+    let Handed { id, bytes, is_whole, .. } = handed(&mut net);
+    assert_eq!((&bytes[..], is_whole), (&b"first"[..], false));
+    assert_eq!(front(&mut net, id), StreamFront::Empty, "not before the rest of the first");
+    net.ep(B).keep_handed(id, b"st");
+    for wanted in [&b"st"[..], b"second", b"third"] {
+        read(&mut net, id, wanted);
+    }
+    assert_eq!(front(&mut net, id), StreamFront::End);
+}
+
+#[test]
+fn who_has_read_a_first_chunk_and_waits_is_lent_the_next() {
+    let mut net = extracting();
+    let peer = net.peer(A, B);
+    let sent = net.ep(A).begin_stream(peer, 1).unwrap();
+    let frames = [b"first ", b"second"].map(|bytes| chunk(&mut net, sent, &bytes[..], None));
+    assert_eq!(take(&mut net, &frames[0]), Taken::Chunk);
+    let id = handed(&mut net).id;
+    net.nodes[B].ram.readers.insert(id, (6, Vec::new()));
+    assert_eq!(front(&mut net, id), StreamFront::Empty);
+    net.ep(B).await_stream(id);
+    net.ep(B).keep_handed(id, &[]);
+    assert_eq!(net.ep(B).poll_ready_stream(), None, "there is nothing yet");
+    assert_eq!(take(&mut net, &frames[1]), Taken::Chunk);
+    assert_eq!(net.nodes[B].ram.readers[&id].1, b"second");
+    assert_eq!(net.ep(B).held(), (0, 0));
+}
+
+/// As if they had not been handed over: what one peer makes us hold stays bounded.
+#[test]
+fn what_is_not_read_of_first_chunks_stops_its_sender() {
+    let mut net = extracting();
+    let stream_len_max = Limits::default().stream_len_max;
+    let (bytes, mut kept, mut head) = (pattern(3, 15_000), Vec::new(), [0; _]);
+    let (to, mut tries) = ((net.peer(A, B), 1), 0);
+    while tries < 2 {
+        let now = net.now;
+        if net.ep(A).prepare_short_stream(now, to, bytes.len(), &mut head).is_none() {
+            net.run_for(10 * MS); // a word of credit waits, or none will come
+            tries += 1;
+            continue;
+        }
+        let frame = short(&mut net, 1, &bytes);
+        hand_over(&mut net, B, &frame);
+        let id = handed(&mut net).id;
+        net.ep(B).keep_handed(id, &bytes);
+        kept.push(id);
+        tries = 0;
+    }
+    let (held_len, _) = net.ep(B).held();
+    let bound = stream_len_max.max(64 << 10) + 2 * (16 << 10);
+    assert!(kept.len() as u64 * 15_000 <= bound, "{} of {held_len}, {bound}", kept.len());
+    for id in kept {
+        close(&mut net, id);
+    }
+    net.run_for(10 * MS);
+    let now = net.now;
+    assert!(net.ep(A).prepare_short_stream(now, to, 1, &mut head).is_some(), "and goes on");
+}
+
+#[test]
+fn a_sender_that_is_gone_leaves_what_was_handed_over() {
+    let mut net = extracting();
+    let peer = net.peer(A, B);
+    let open = net.ep(A).begin_stream(peer, 1).unwrap();
+    let frames = [chunk(&mut net, open, b"open", None), short(&mut net, 2, b"whole")];
+    for frame in frames {
+        assert_eq!(take(&mut net, &frame), Taken::Chunk);
+    }
+    let ids = [handed(&mut net).id, handed(&mut net).id];
+    let (a_of_b, now) = (net.peer(B, A), net.now);
+    net.ep(B).on_peer_died(now, a_of_b);
+    for id in ids {
+        net.ep(B).keep_handed(id, b"rest");
+        read(&mut net, id, b"rest");
+    }
+    assert!(matches!(front(&mut net, ids[0]), StreamFront::Broken(StreamBreak::Gone(_))));
+    assert_eq!(front(&mut net, ids[1]), StreamFront::End);
+    ids.into_iter().for_each(|id| close(&mut net, id));
+    assert_eq!((net.ep(B).stream_counts(), net.ep(B).held()), ((0, 0), (0, 0)));
+}
+
+/// There was room when it was handed over; others have taken it since. Nobody sends it again.
+#[test]
+fn a_rest_is_held_beyond_the_budgets() {
+    let mut net = pair(4);
+    net.nodes[B].ram.takes_new = true;
+    let frames: Vec<_> = (0..8).map(|n| short(&mut net, n, b"bytes")).collect();
+    for frame in frames {
+        assert_eq!(take(&mut net, &frame), Taken::Chunk);
+    }
+    let ids: Vec<_> = (0..8).map(|_| handed(&mut net).id).collect();
+    ids.iter().for_each(|&id| net.ep(B).keep_handed(id, b"tes"));
+    assert_eq!(net.ep(B).held().1, 8);
+    for id in ids {
+        read(&mut net, id, b"tes");
+        close(&mut net, id);
+    }
+    assert_eq!((net.ep(B).stream_counts(), net.ep(B).held()), ((0, 0), (0, 0)));
 }

@@ -70,6 +70,18 @@ pub(crate) struct Ram {
     pub(crate) readers: HashMap<StreamId, (usize, Vec<u8>)>,
     /// The most he was shown at once.
     pub(crate) shown_len_max: usize,
+    /// Somebody extracts, and takes streams that begin.
+    pub(crate) takes_new: bool,
+    /// What he was handed over.
+    pub(crate) handed: VecDeque<Handed>,
+}
+
+/// A stream that was handed over, with the bytes of its first chunk.
+pub(crate) struct Handed {
+    pub(crate) id: StreamId,
+    pub(crate) info: StreamInfo,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) is_whole: bool,
 }
 
 impl Ram {
@@ -121,6 +133,13 @@ impl Memory for Ram {
         let taken_len = bytes.len().min(*wanted_len - has.len());
         has.extend_from_slice(&bytes[..taken_len]);
         Lending { taken_len, is_waiting: has.len() < *wanted_len }
+    }
+
+    fn hand_over(&mut self, id: StreamId, info: StreamInfo, bytes: &[u8], is_whole: bool) -> bool {
+        if self.takes_new {
+            self.handed.push_back(Handed { id, info, bytes: bytes.to_vec(), is_whole });
+        }
+        self.takes_new
     }
 }
 
