@@ -23,6 +23,7 @@ pub(crate) mod contact;
 pub(crate) mod contest;
 pub(crate) mod farewell;
 pub(crate) mod kept;
+pub(crate) mod line;
 pub(crate) mod links;
 pub(crate) mod news;
 pub(crate) mod numbers;

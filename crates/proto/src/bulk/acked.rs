@@ -4,13 +4,14 @@
 
 use crate::base::pool::BytePool;
 use crate::base::ring::Ring;
-use crate::base::slab::{NONE, Slab};
+use crate::base::slab::Slab;
 use crate::bulk::Bulk;
-use crate::bulk::outgoing::{Line, Outgoing, send_req};
+use crate::bulk::outgoing::{Outgoing, send_req};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, eager_cost};
 use crate::delivery::sent::{Acked, Run};
+use crate::peers::line::Line;
 use crate::wire::{AckRepr, AckView};
 use crate::{Event, Instant};
 use alloc::vec::Vec;
@@ -89,11 +90,7 @@ impl Bulk {
             outgoing: &mut self.outgoing,
             events: &mut self.peers.events,
             copied: &mut self.copied,
-            line: Line {
-                first: &mut active.first,
-                last: &mut active.last,
-                unsent: &mut active.unsent,
-            },
+            line: &mut active.line,
             credit: &mut active.credit,
             others: &mut self.accepted,
         };
@@ -125,13 +122,13 @@ impl Bulk {
         let in_flight = path.flight().bytes_in_flight();
         let last = expand(ack.largest, path.flight().next_packet());
         let Some((first, last)) = ack.range(last) else { return false };
-        if active.first != active.last || !path.flight().has_only(first, last) {
+        if !active.line.has_one_at_most() || !path.flight().has_only(first, last) {
             return false;
         }
         let Some(Content::Message { slot, serial, len, .. }) = path.flight().only_content() else {
             return false;
         };
-        if slot != active.first || active.unsent != NONE {
+        if slot != active.line.first() || active.line.has_unsent() {
             return false;
         }
         let ends = |send: &Outgoing| send.ends_when_accepted(len);
@@ -140,7 +137,7 @@ impl Bulk {
         };
         let acked = path.take_only(last);
         self.peers.counters.acks_in += 1;
-        (active.first, active.last) = (NONE, NONE);
+        active.line.on_only_ended();
         active.credit.on_settled(eager_cost(len));
         active.credit.on_told(ack.credit_len);
         send.tell_end(
@@ -153,7 +150,7 @@ impl Bulk {
         let is_asked = is_one_of_several
             && !path.makes_others_spare()
             && active.on_measured(now, usize::from(ack.path));
-        if is_asked || active.has_content() || !active.granted.is_empty() {
+        if is_asked || active.has_content() || active.line.has_granted() {
             self.peers.rows.make_ready(send.row); // what waited for window or credit
         }
         true
@@ -165,7 +162,7 @@ struct Accepted<'a> {
     outgoing: &'a mut Slab<Outgoing>,
     events: &'a mut Ring<Event>,
     copied: &'a mut BytePool,
-    line: Line<'a>,
+    line: &'a mut Line,
     credit: &'a mut Credit,
     /// What there is more to, and all behind it, so that the order stays.
     others: &'a mut Vec<Content>,

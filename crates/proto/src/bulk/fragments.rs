@@ -62,11 +62,11 @@ impl Bulk {
     fn plan_fragments(&self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
         let this = &self.peers.rows[row];
         let active = self.peers.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
-        let send = self.outgoing.get(active.unsent)?;
+        let send = self.outgoing.get(active.line.unsent())?;
         let may_go = !send.is_large
             && send.stage == SendStage::Waiting
             && !this.numbers.holds_back(send.message)
-            && active.has_only_data();
+            && active.is_only_messages();
         if !may_go {
             return None;
         }
@@ -89,7 +89,7 @@ impl Bulk {
             .min(active.credit.room().div_ceil(payload_len))
             .min(path.free_window().div_ceil(frame_len));
         let plan = Plan {
-            slot: active.unsent,
+            slot: active.line.unsent(),
             path: index,
             start,
             len: (end - start).min(count * payload_len),
@@ -168,7 +168,7 @@ impl Bulk {
         });
         if is_all {
             send.stage = SendStage::Sent;
-            active.unsent = send.next;
+            active.line.on_sent_up_to(send.next);
         }
         active.credit.on_sent(eager_cost(len as u32));
         if let Some(ack) = plan.ack {

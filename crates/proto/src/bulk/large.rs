@@ -355,10 +355,7 @@ impl Bulk {
         }
         let (row, next) = (send.row, send.next);
         self.sends_by_number.insert(number_key(row, send.message as u32), slot);
-        let active = self.peers.active_of_mut(row);
-        if active.unsent == slot {
-            active.unsent = next;
-        }
+        self.peers.active_of_mut(row).line.on_pulled(slot, next);
     }
 
     pub(super) fn queue_granted(&mut self, slot: u32) {
@@ -368,7 +365,7 @@ impl Bulk {
             send.is_queued = true;
             let row = send.row;
             let active = self.peers.active_of_mut(row);
-            active.granted.push_back((slot, serial));
+            active.line.queue_granted(slot, serial);
             active.wake_streams();
             self.may_train = true;
             self.peers.make_ready(row);
@@ -385,7 +382,7 @@ impl Bulk {
         if active == NONE || !self.peers.rows[row].numbers.holds_any_back() {
             return None;
         }
-        let mut slot = self.peers.actives[active].first;
+        let mut slot = self.peers.actives[active].line.first();
         while slot != NONE {
             let send = &self.outgoing[slot];
             if send.message as u32 == message {

@@ -5,9 +5,9 @@ use crate::base::api::{Event, Failure, SendSpec, Source};
 use crate::base::gaps::GapSet;
 use crate::base::pool::BytePool;
 use crate::base::ring::Ring;
-use crate::base::slab::{NONE, Slab};
+use crate::base::slab::NONE;
 use crate::base::types::{BufId, PeerId, ReqId, Space, Tag};
-use crate::peers::rows::Active;
+use crate::peers::line::InLine;
 use crate::wire::{self, EagerRepr, Lane};
 
 /// Tells a send's `ReqId` from a receive's. The bit below it tells one-sided operations (`OPERATION_BIT`); serials use the other 30 bits
@@ -59,7 +59,7 @@ pub(crate) struct Outgoing {
     pub(super) stage: SendStage,
     pub(super) is_large: bool,
     pub(super) until_matched: bool,
-    /// Waiting in `Active::granted`.
+    /// Among those that were granted (`Line`).
     pub(super) is_queued: bool,
     /// Announced: how it counts against what may be sent ahead (`ahead`).
     pub(super) announced: Announced,
@@ -215,59 +215,20 @@ impl Outgoing {
     }
 }
 
-/// A peer's outgoing messages in the order of their numbers: the ends of the list, and the first that was never sent.
-pub(crate) struct Line<'a> {
-    pub(crate) first: &'a mut u32,
-    pub(crate) last: &'a mut u32,
-    pub(crate) unsent: &'a mut u32,
-}
-
-impl Line<'_> {
-    /// A new one becomes the last, waiting or sent. Returns the one before it, or NONE.
+impl InLine for Outgoing {
     #[inline(always)]
-    pub(crate) fn append(
-        &mut self,
-        slot: u32,
-        stage: SendStage,
-        outgoing: &mut Slab<Outgoing>,
-    ) -> u32 {
-        let previous = core::mem::replace(self.last, slot);
-        if stage == SendStage::Waiting && *self.unsent == NONE {
-            *self.unsent = slot;
-        }
-        match previous {
-            NONE => *self.first = slot,
-            previous => outgoing[previous].next = slot,
-        }
-        previous
+    fn neighbours(&self) -> (u32, u32) {
+        (self.previous, self.next)
     }
 
-    /// One that has ended leaves; it was taken out of the table.
     #[inline(always)]
-    pub(crate) fn unlink(&mut self, slot: u32, send: &Outgoing, outgoing: &mut Slab<Outgoing>) {
-        let &Outgoing { previous, next, .. } = send;
-        if *self.unsent == slot {
-            *self.unsent = next;
-        }
-        if *self.first == slot {
-            *self.first = next;
-            if next == NONE {
-                *self.last = NONE;
-            }
-        } else {
-            outgoing[previous].next = next;
-            match next {
-                NONE => *self.last = previous,
-                next => outgoing[next].previous = previous,
-            }
-        }
+    fn set_previous(&mut self, slot: u32) {
+        self.previous = slot;
     }
-}
 
-impl Active {
     #[inline(always)]
-    pub(super) fn line(&mut self) -> Line<'_> {
-        Line { first: &mut self.first, last: &mut self.last, unsent: &mut self.unsent }
+    fn set_next(&mut self, slot: u32) {
+        self.next = slot;
     }
 }
 

@@ -31,7 +31,9 @@ impl Bulk {
         if active.paths.len() == 1 {
             return (0, Next::Short);
         }
-        if let Some(send) = self.outgoing.get(active.unsent).filter(|_| active.resend.is_empty()) {
+        if let Some(send) =
+            self.outgoing.get(active.line.unsent()).filter(|_| !active.line.has_lost())
+        {
             let frame_len = active.paths[usize::from(active.main)].frame_len();
             return match send.total >= u64::from(frame_len) {
                 true if send.is_large => (send.total, Next::Announcement),
@@ -39,8 +41,8 @@ impl Bulk {
                 false => (0, Next::Short),
             };
         }
-        match active.granted.front() {
-            Some(&(slot, serial)) if self.outgoing.holds(slot, serial) => {
+        match active.line.first_granted() {
+            Some((slot, serial)) if self.outgoing.holds(slot, serial) => {
                 let parts = self.parts.get(self.outgoing[slot].parts);
                 (parts.map_or(0, |parts| parts.unsent.missing_len()), Next::Short)
             }
@@ -54,7 +56,7 @@ impl Bulk {
         if !active.paths[index].has_window() {
             return;
         }
-        while let Some((slot, serial)) = active.granted.pop_front() {
+        while let Some((slot, serial)) = active.line.take_granted() {
             if !self.outgoing.holds(slot, serial) {
                 continue;
             }
@@ -75,7 +77,7 @@ impl Bulk {
             if unsent.is_empty() {
                 send.is_queued = false;
             } else {
-                active.granted.push_back((slot, serial));
+                active.line.queue_granted(slot, serial);
             }
             return;
         }
@@ -89,7 +91,7 @@ impl Bulk {
         if !self.peers.actives[active].paths[index].has_window() {
             return;
         }
-        while let Some(&(slot, serial)) = self.peers.actives[active].resend.front() {
+        while let Some((slot, serial)) = self.peers.actives[active].line.first_lost() {
             let stale = !self.outgoing.holds(slot, serial)
                 || self.outgoing[slot].stage != SendStage::Waiting
                 || self.peers.rows[row].numbers.holds_back(self.outgoing[slot].message);
@@ -97,11 +99,11 @@ impl Bulk {
                 return;
             }
             if stale || self.outgoing[slot].stage != SendStage::Waiting {
-                self.peers.actives[active].resend.pop_front();
+                self.peers.actives[active].line.on_resent();
             }
         }
         loop {
-            let slot = self.peers.actives[active].unsent;
+            let slot = self.peers.actives[active].line.unsent();
             if slot == NONE || self.peers.rows[row].numbers.holds_back(self.outgoing[slot].message)
             {
                 return;
@@ -111,7 +113,7 @@ impl Bulk {
                 return;
             }
             if self.outgoing[slot].stage != SendStage::Waiting {
-                self.peers.actives[active].unsent = self.outgoing[slot].next;
+                self.peers.actives[active].line.on_sent_up_to(self.outgoing[slot].next);
             }
         }
     }
@@ -268,10 +270,10 @@ impl Bulk {
     ) -> bool {
         let this = &self.peers.rows[row];
         let active = &mut self.peers.actives[this.active];
-        let slot = active.unsent;
+        let slot = active.line.unsent();
         let has_waited =
             active.paths.iter().any(|path| path.has_ack_waited() || path.is_probe_due());
-        let has_other = !active.control.is_empty() || !active.resend.is_empty() || active.ping;
+        let has_other = !active.control.is_empty() || active.line.has_lost() || active.ping;
         if has_waited || has_other || slot == NONE {
             return false;
         }

@@ -43,7 +43,7 @@ impl Bulk {
         let row = spec.peer.row();
         let is_next = self.peers.rows.first_ready() == row
             && !self.peers.has_replies()
-            && self.peers.active_of(row).unsent == req.0 as u32;
+            && self.peers.active_of(row).line.unsent() == req.0 as u32;
         // Of a message that has just been posted all fragments are written, or none.
         let is_written =
             is_next && self.write_fragments(now, row, count_max as u64, len_max as u64, train);
@@ -177,7 +177,7 @@ impl Bulk {
     ) -> u64 {
         let slot = self.outgoing.next_slot();
         let active = self.peers.actives.get_mut(active).expect("awake");
-        let previous = active.line().append(slot, stage, &mut self.outgoing);
+        let previous = active.line.append(slot, stage == SendStage::Waiting, &mut self.outgoing);
         let send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
         let is_simple =
             send.is_simple && total <= u64::from(self.peers.settings.eager_sure_len_max);

@@ -56,7 +56,7 @@ impl Bulk {
             None => Some((active.paths[0].owes_ack()).then_some(0)),
             Some(_) => active.ack_of_many(index),
         };
-        let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
+        let (slot, path) = (active.line.unsent(), &mut active.paths[usize::from(index)]);
         let (serial, send) = self.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || path.payload_check() {
             return self.write_plain(now, row, index, tx);
@@ -79,8 +79,8 @@ impl Bulk {
         tx.body_len = len as usize;
         put_whole(&mut tx.body, send, len);
         active.credit.on_sent(cost);
-        active.unsent = NONE;
-        let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
+        active.line.on_sent_up_to(NONE);
+        let is_spent = !active.line.has_granted(); // plain, and nothing left: it need not be asked again
         let content = Content::Message { slot, serial, offset: 0, len };
         let look_at = path.on_sent_one(now, content, frame_len as u16, &self.peers.settings);
         let timer_at = this.timer_at;
@@ -104,7 +104,7 @@ impl Bulk {
             return false;
         };
         let path = &mut active.paths[usize::from(index)];
-        let slot = active.unsent;
+        let slot = active.line.unsent();
         let (serial, send) = self.outgoing.get_with_serial(slot);
         let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
@@ -121,8 +121,8 @@ impl Bulk {
         tx.body_len = len as usize;
         put_whole(&mut tx.body, send, len);
         active.credit.on_sent(cost);
-        active.unsent = NONE;
-        let is_spent = active.granted.is_empty();
+        active.line.on_sent_up_to(NONE);
+        let is_spent = !active.line.has_granted();
         let content = Content::Message { slot, serial, offset: 0, len };
         let look_at = path.on_sent_one(now, content, frame_len as u16, &self.peers.settings);
         let acked = &mut active.paths[usize::from(of)];
@@ -150,7 +150,7 @@ impl Bulk {
         let path = &mut active.paths[usize::from(index)];
         let is_checked = path.payload_check();
         // Whether anything can go is asked before anything is changed.
-        let send = &self.outgoing[active.unsent];
+        let send = &self.outgoing[active.line.unsent()];
         if may_go(send, this, active.credit).is_none() {
             return false;
         }
@@ -175,7 +175,7 @@ impl Bulk {
         }
         tx.body_len =
             write_run(&mut writer, &mut tx.body, this, (active, index), &mut self.outgoing);
-        let is_spent = active.unsent == NONE && active.granted.is_empty();
+        let is_spent = !active.line.has_more();
         let path = &mut active.paths[usize::from(index)];
         let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &self.peers.settings);
         if let Some(of) = riding {
@@ -195,7 +195,7 @@ impl Bulk {
         let Some(active) = self.peers.actives.get_mut(this.active) else {
             return false;
         };
-        let is_alone = active.unsent == NONE && active.is_only_messages();
+        let is_alone = !active.line.has_unsent() && active.is_only_messages();
         let Some(index) = active.quick_path(now).filter(|_| is_alone) else { return false };
         let path = &mut active.paths[usize::from(index)];
         if this.phase != Phase::Joined
@@ -220,7 +220,7 @@ impl Bulk {
         writer.ack(&ack, &[]);
         path.on_sent_unasked(now, tx.head.len() as u16);
         note_ack_sent(path, row, &mut self.peers.timers, &mut self.peers.counters);
-        let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
+        let (timer_at, is_spent) = (this.timer_at, !active.line.has_granted());
         self.peers.after_packet((row, timer_at), Instant::NEVER, is_spent);
         true
     }
@@ -238,10 +238,10 @@ fn write_run(
     let path = &mut active.paths[usize::from(index)];
     let frame_len = usize::from(path.frame_len());
     let mut body_len = 0;
-    let (mut slot, mut credit) = (active.unsent, active.credit);
+    let (mut slot, credit) = (active.line.unsent(), &mut active.credit);
     while slot != NONE {
         let (serial, send) = outgoing.get_with_serial(slot);
-        let Some(cost) = may_go(send, this, credit) else { break };
+        let Some(cost) = may_go(send, this, *credit) else { break };
         let len = send.total as u32;
         let head_len = eager_head_len(send.immediate.is_some());
         if writer.len() + body_len + head_len + len as usize > frame_len {
@@ -254,8 +254,7 @@ fn write_run(
         credit.on_sent(cost);
         slot = send.next;
     }
-    active.unsent = slot;
-    active.credit = credit;
+    active.line.on_sent_up_to(slot);
     body_len
 }
 

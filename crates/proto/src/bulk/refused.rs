@@ -31,7 +31,7 @@ impl Bulk {
             return;
         }
         let active = self.peers.activate(row);
-        let first = self.peers.actives[active].first;
+        let first = self.peers.actives[active].line.first();
         let base = if first == NONE {
             self.peers.rows[row].numbers.next_out()
         } else {
@@ -47,14 +47,14 @@ impl Bulk {
     #[cold]
     fn announce_anew(&mut self, row: u32) {
         let active = self.peers.activate(row);
-        let mut slot = self.peers.actives[active].first;
+        let mut slot = self.peers.actives[active].line.first();
         while slot != NONE {
             let serial = self.outgoing.serial(slot);
             let send = &mut self.outgoing[slot];
             if send.announced == Announced::Given && send.stage == SendStage::Sent {
                 self.peers.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
                 send.stage = SendStage::Waiting;
-                self.peers.actives[active].resend.push_back((slot, serial));
+                self.peers.actives[active].line.on_lost(slot, serial, false);
             }
             slot = send.next;
         }
@@ -79,8 +79,9 @@ impl Bulk {
         }
         active.credit.on_settled(freed);
         // Where sending goes on, unless it has not even come that far.
-        let reached = active.unsent == NONE || self.outgoing[active.unsent].message >= from;
-        let mut slot = active.last;
+        let unsent = active.line.unsent();
+        let reached = unsent == NONE || self.outgoing[unsent].message >= from;
+        let mut slot = active.line.last();
         while slot != NONE && self.outgoing[slot].message >= from {
             self.unframe(slot);
             let send = &mut self.outgoing[slot];
@@ -88,14 +89,14 @@ impl Bulk {
                 send.stage = SendStage::Waiting;
                 self.peers.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
                 if reached {
-                    self.peers.actives[active_slot].unsent = slot;
+                    self.peers.actives[active_slot].line.go_back_to(slot);
                 }
                 if send.parts != NONE {
                     let parts = self.parts.remove(core::mem::replace(&mut send.parts, NONE));
                     drop::<Parts>(parts);
                 }
             }
-            if slot == self.peers.actives[active_slot].first {
+            if slot == self.peers.actives[active_slot].line.first() {
                 break;
             }
             slot = self.outgoing[slot].previous;
@@ -111,7 +112,7 @@ impl Bulk {
         if self.peers.actives[active].cancel_count > 0 {
             return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
         }
-        let mut slot = self.peers.actives[active].first;
+        let mut slot = self.peers.actives[active].line.first();
         while slot != NONE {
             let send = &self.outgoing[slot];
             if send.stage != SendStage::Pulled && criteria.admits(send.space, send.tag, send.peer) {

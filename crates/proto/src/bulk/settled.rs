@@ -101,10 +101,7 @@ impl Bulk {
         let was_waiting = send.stage == SendStage::Waiting;
         send.stage = SendStage::Waiting;
         let row = send.row;
-        let active = self.peers.active_of_mut(row);
-        if !was_waiting || active.unsent != slot {
-            active.resend.push_back((slot, serial));
-        }
+        self.peers.active_of_mut(row).line.on_lost(slot, serial, was_waiting);
         self.peers.make_ready(row);
     }
 }
@@ -121,8 +118,8 @@ impl Bulk {
     /// All that was to be sent to a peer has failed.
     pub(crate) fn end_sends(&mut self, row: u32, failure: Failure) {
         let active = self.peers.rows[row].active;
-        while active != NONE && self.peers.actives[active].first != NONE {
-            let first = self.peers.actives[active].first;
+        while active != NONE && !self.peers.actives[active].line.is_empty() {
+            let first = self.peers.actives[active].line.first();
             self.end_send(first, Err(failure));
         }
     }
@@ -130,7 +127,7 @@ impl Bulk {
     /// The peer leaves, and has accepted our messages below this one.
     pub(crate) fn end_accepted(&mut self, row: u32, message: u32) {
         let active = self.peers.rows[row].active;
-        let mut slot = self.peers.actives[active].first;
+        let mut slot = self.peers.actives[active].line.first();
         while slot != NONE {
             let send = &self.outgoing[slot];
             let (next, number, total) = (send.next, send.message, send.total);
@@ -157,7 +154,7 @@ impl Bulk {
 
     /// Whether messages to this peer, which is awake, are not over yet.
     pub(crate) fn is_sending_to(&self, row: u32) -> bool {
-        self.peers.active_of(row).first != NONE
+        !self.peers.active_of(row).line.is_empty()
     }
 
     /// What is not over yet: to whom, and how long.
@@ -174,7 +171,7 @@ impl Bulk {
     pub(super) fn take_send(&mut self, slot: u32) -> Outgoing {
         let send = self.outgoing.remove(slot);
         let active = self.peers.active_of_mut(send.row);
-        active.line().unlink(slot, &send, &mut self.outgoing);
+        active.line.unlink(slot, &send, &mut self.outgoing);
         if send.parts != NONE {
             self.parts.remove(send.parts);
         }

@@ -126,8 +126,8 @@ impl Bulk {
     #[inline]
     pub(crate) fn go_on_sending(&mut self, row: u32, has_more: bool) {
         let active = self.peers.active_of(row);
-        self.may_train |= !active.granted.is_empty() || active.unsent != NONE;
-        if has_more || active.has_content() || !active.granted.is_empty() {
+        self.may_train |= active.line.has_more();
+        if has_more || active.has_content() || active.line.has_granted() {
             self.peers.make_ready(row);
         }
     }
@@ -144,7 +144,7 @@ impl Bulk {
         let active =
             self.peers.actives.get_mut(this.active).filter(|_| this.phase == Phase::Joined)?;
         let (slot, serial) = loop {
-            let Some(&(slot, serial)) = active.granted.front() else {
+            let Some((slot, serial)) = active.line.first_granted() else {
                 // Rows behind this one may have granted data; if there is none, nobody has.
                 self.may_train = !self.peers.rows.is_last_ready(row);
                 return None;
@@ -152,11 +152,11 @@ impl Bulk {
             if self.outgoing.holds(slot, serial) {
                 break (slot, serial);
             }
-            active.granted.pop_front(); // ended meanwhile
+            active.line.take_granted(); // ended meanwhile
         };
-        let is_last =
-            active.unsent == NONE || this.numbers.holds_back(self.outgoing[active.unsent].message);
-        if !is_last || !active.has_only_data() {
+        let next = active.line.unsent();
+        let is_last = next == NONE || this.numbers.holds_back(self.outgoing[next].message);
+        if !is_last || !active.is_only_messages() {
             return None;
         }
         let unsent_len = self.parts.get(self.outgoing[slot].parts)?.unsent.missing_len();
@@ -170,7 +170,7 @@ impl Bulk {
         let &Parts { lane, base, ref unsent, .. } = &self.parts[send.parts];
         let Some((start, end)) = unsent.first_gap() else {
             send.is_queued = false;
-            active.granted.pop_front();
+            active.line.take_granted();
             return None; // the next poll finds the next one
         };
         let len_max = len_max.max(self.peers.links.of(path.link()).train_len_max.into());
@@ -252,7 +252,7 @@ impl Bulk {
     ) {
         let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
         let path = &mut active.paths[path_index];
-        let has_more = !active.granted.is_empty() || active.unsent != NONE;
+        let has_more = active.line.has_more();
         let look_at = path.on_sent_run(
             now,
             content,
@@ -264,7 +264,7 @@ impl Bulk {
         active.ping |= has_more && !path.has_window();
         self.peers.counters.frames_out += count;
         // No path wanted anything else when the train was planned, but perhaps to acknowledge.
-        let is_spent = !has_more && active.has_only_data() && !active.must_acknowledge();
+        let is_spent = !has_more && active.is_only_messages() && !active.must_acknowledge();
         // A train is a turn: other rows are served before the next.
         if is_spent {
             self.peers.rows.leave_ready();
@@ -280,7 +280,7 @@ impl Bulk {
     /// expects data where the last ended (PROTOCOL §8.8).
     fn take_granted(&mut self, row: u32, plan: &Plan) {
         let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
-        active.granted.pop_front();
+        active.line.take_granted();
         let send = &mut self.outgoing[plan.slot];
         let unsent = &mut self.parts[send.parts].unsent;
         unsent.take_front(plan.len);
@@ -289,15 +289,16 @@ impl Bulk {
             return;
         }
         let left = send.total - (plan.start + plan.len);
-        let next_left = active.granted.front().filter(|next| self.outgoing.holds(next.0, next.1));
-        let next_left = next_left.and_then(|&(slot, _)| {
+        let next_left =
+            active.line.first_granted().filter(|next| self.outgoing.holds(next.0, next.1));
+        let next_left = next_left.and_then(|(slot, _)| {
             let next = &self.outgoing[slot];
             let parts = self.parts.get(next.parts)?; // none if it was refused since
             parts.unsent.first_gap().map(|gap| next.total - gap.0)
         });
         match next_left.is_some_and(|next_left| next_left < left) {
-            true => active.granted.push_back((plan.slot, plan.serial)),
-            false => active.granted.push_front((plan.slot, plan.serial)),
+            true => active.line.queue_granted(plan.slot, plan.serial),
+            false => active.line.keep_turn(plan.slot, plan.serial),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Acknowledgements that wait, and what they ride on.
 
-use crate::base::slab::NONE;
 use crate::delivery::ack::AckHead;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Share;
@@ -99,7 +98,7 @@ impl Active {
     /// Nothing at all waits to leave, but perhaps an acknowledgement.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
-        self.unsent == NONE && self.granted.is_empty() && self.is_only_messages()
+        !self.line.has_more() && self.is_only_messages()
     }
 }
 
@@ -112,11 +111,8 @@ impl Active {
         else {
             return None;
         };
-        let is_clear = self.unsent == NONE
-            && self.granted.is_empty()
-            && self.resend.is_empty()
-            && !(self.welcome || self.ping);
-        let index = if is_clear { self.calm_path(now, 0)? } else { return None };
+        let is_more = self.line.has_more() || self.line.has_lost() || self.welcome || self.ping;
+        let index = if is_more { return None } else { self.calm_path(now, 0)? };
         Some((index, message, placed_len))
     }
 
@@ -124,7 +120,7 @@ impl Active {
     #[inline(always)]
     pub(crate) fn is_plain(&self, index: usize) -> bool {
         let path = &self.paths[index];
-        self.unsent != NONE && self.is_only_messages() && !path.wants_ping() && path.has_window()
+        self.line.has_unsent() && self.is_only_messages() && !path.wants_ping() && path.has_window()
     }
 
     /// The only path, or the main one if no other wants anything; and neither wants it itself.
@@ -148,10 +144,10 @@ impl Active {
         others.all(|(_, path)| is_calm(path)).then_some(self.main)
     }
 
-    /// Nothing waits but messages and acknowledgements.
+    /// Nothing of this row goes before messages and data, but for acknowledgements and paths that want something.
     #[inline]
     pub(crate) fn is_only_messages(&self) -> bool {
-        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
+        self.control.is_empty() && !self.line.has_lost() && !(self.welcome || self.ping)
     }
 }
 

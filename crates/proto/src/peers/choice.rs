@@ -13,7 +13,6 @@
 //! rails: which of them carries data is `contest`'s business.
 
 use crate::base::limits::MS;
-use crate::base::slab::NONE;
 use crate::base::types::Instant;
 use crate::delivery::path::Path;
 use crate::peers::rows::Active;
@@ -55,7 +54,7 @@ impl Active {
     /// Something that elicits an acknowledgement is waiting.
     #[inline]
     pub(crate) fn has_content(&self) -> bool {
-        !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
+        !self.control.is_empty() || self.line.has_lost() || self.line.has_unsent() || self.ping
     }
 
     /// The peer can be asked at little cost (`Path::grants_soon`).
@@ -247,7 +246,7 @@ impl Active {
             let back = back.filter(|back| back.is_usable() && !back.is_for_bulk());
             return Some(if back.is_some() { usize::from(path.back()) } else { main });
         }
-        if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
+        if !self.line.has_lost() && !self.line.has_unsent() && self.line.has_granted() {
             return self.choose_for_data(unsent_len).map(|(index, _)| index);
         }
         if let Some(index) = self.choose_for_long(unsent_len, next) {
@@ -346,11 +345,6 @@ fn time_ns(len: u64, rate: u64) -> u64 {
 }
 
 impl Active {
-    /// Nothing of this row goes before data, but for messages and paths that want something.
-    pub(crate) fn has_only_data(&self) -> bool {
-        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
-    }
-
     /// No path has anything to say for itself, but perhaps that packets arrived.
     pub(crate) fn are_paths_calm_but_for_acks(&self, now: Instant) -> bool {
         let is_calm = |path: &Path| !path.is_probe_due() && path.frame_probe_due(now).is_none();

@@ -198,7 +198,7 @@ impl Peers {
     /// Something of the peer's is waited for (PROTOCOL §4.2). `is_expecting`: by a part above.
     fn is_owed(&self, row: u32, is_expecting: bool) -> bool {
         let this = &self.rows[row];
-        let sending = this.active != NONE && self.actives[this.active].first != NONE;
+        let sending = this.active != NONE && !self.actives[this.active].line.is_empty();
         let side = self.actives.get(this.active).and_then(|active| active.side.as_ref());
         let operating = side.is_some_and(|side| side.operation_count > 0);
         let waiting = this.directed_count > 0 || this.arrival_count > 0;

@@ -1,6 +1,5 @@
 //! What peers say for themselves: first contact, challenges, acknowledgements, pings.
 
-use crate::base::slab::NONE;
 use crate::delivery::ack::PAIR_COUNT_MAX;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Share;
@@ -255,10 +254,10 @@ impl Peers {
         let active = &self.actives[this.active];
         let [path] = &active.paths[..] else { return false };
         this.phase == Phase::Joined
-            && active.unsent == NONE
+            && !active.line.has_unsent()
             && active.control.is_empty()
-            && active.resend.is_empty()
-            && active.granted.is_empty()
+            && !active.line.has_lost()
+            && !active.line.has_granted()
             && !(active.ping || path.is_probe_due() || path.is_ack_urgent())
     }
 }

@@ -22,6 +22,7 @@ use crate::peers::allowance::Allowance;
 use crate::peers::kept::Contest;
 use crate::peers::kept::Refusals;
 use crate::peers::kept::{Idlers, LargeLine, Refresh, Seat, Trials};
+use crate::peers::line::Line;
 use crate::peers::numbers::Numbers;
 use crate::peers::side::{Requests, Side};
 
@@ -131,14 +132,8 @@ pub(crate) struct Active {
     pub(crate) main: u8,
     /// The longest frame that paths in use may have; 0: none is.
     pub(crate) frame_len: u16,
-    /// Outgoing messages in order of their numbers: first, last, and the first never sent.
-    pub(crate) first: u32,
-    pub(crate) last: u32,
-    pub(crate) unsent: u32,
-    /// Outgoing messages with lost content: slot and serial.
-    pub(crate) resend: VecDeque<(u32, u32)>,
-    /// Large messages with granted, unsent bytes, taking turns.
-    pub(crate) granted: VecDeque<(u32, u32)>,
+    /// Our messages to the peer.
+    pub(crate) line: Line,
     /// Whether the peer's frames state sums of their bodies, if it sent any.
     pub(crate) is_checked: Option<bool>,
     /// Notices to send.
@@ -225,11 +220,7 @@ impl Active {
             paths: Vec::new(),
             main: 0,
             frame_len: 0,
-            first: NONE,
-            last: NONE,
-            unsent: NONE,
-            resend: VecDeque::new(),
-            granted: VecDeque::new(),
+            line: Line::default(),
             is_checked: None,
             control: VecDeque::new(),
             credit: Credit::from_rest(CreditRest::INITIAL),
@@ -253,20 +244,18 @@ impl Active {
     /// As new, but for the memory of its queues.
     pub(crate) fn clear(&mut self) {
         self.paths.clear();
-        self.resend.clear();
-        self.granted.clear();
+        self.line.clear();
         self.control.clear();
         let fresh = Self::new(NONE);
         let old = core::mem::replace(self, fresh);
         self.paths = old.paths;
-        self.resend = old.resend;
-        self.granted = old.granted;
+        self.line = old.line;
         self.control = old.control;
     }
 
     /// Nothing of ours is under way: no message, no notice, nothing in flight.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.first == NONE
+        self.line.is_empty()
             && self.control.is_empty()
             && !self.welcome
             && !self.ping
