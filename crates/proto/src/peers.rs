@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 
 pub(crate) mod acks;
 pub(crate) mod actives;
+pub(crate) mod ahead;
 pub(crate) mod allowance;
 pub(crate) mod choice;
 pub(crate) mod clock;
@@ -26,6 +27,7 @@ pub(crate) mod kept;
 pub(crate) mod line;
 pub(crate) mod links;
 pub(crate) mod news;
+pub(crate) mod notices;
 pub(crate) mod numbers;
 pub(crate) mod obstacle;
 pub(crate) mod output;
@@ -37,6 +39,7 @@ pub(crate) mod sending;
 pub(crate) mod side;
 pub(crate) mod strangers;
 pub(crate) mod table;
+pub(crate) mod ties;
 pub(crate) mod timers;
 
 /// All peers of an endpoint, and what they share: who this endpoint is, its links, its timers, what it tells.

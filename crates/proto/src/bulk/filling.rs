@@ -30,7 +30,7 @@ impl Bulk {
     /// A message is known by its number.
     pub(super) fn map(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
-        self.peers.rows[arrival.row].arrival_count += 1;
+        self.peers.rows[arrival.row].ties.on_numbered();
         self.by_number.insert(lane_key(arrival.lane, arrival.row, arrival.message), slot);
     }
 
@@ -40,7 +40,7 @@ impl Bulk {
         let key = lane_key(arrival.lane, arrival.row, arrival.message);
         if self.by_number.get(&key) == Some(&slot) {
             self.by_number.remove(&key);
-            self.peers.rows[arrival.row].arrival_count -= 1;
+            self.peers.rows[arrival.row].ties.on_number_over();
         }
     }
 }
@@ -109,14 +109,14 @@ impl Bulk {
     /// Every arrival comes by this way and goes by the next: as long as there are any its row stays known.
     #[inline(always)]
     pub(super) fn insert_arrival(&mut self, arrival: Arrival) -> u32 {
-        self.peers.rows[arrival.row].kept_count += 1;
+        self.peers.rows[arrival.row].ties.on_kept();
         self.arrivals.insert(arrival)
     }
 
     #[inline(always)]
     pub(super) fn extract_arrival(&mut self, slot: u32) -> Arrival {
         let arrival = self.arrivals.remove(slot);
-        self.peers.rows[arrival.row].kept_count -= 1;
+        self.peers.rows[arrival.row].ties.on_dropped();
         arrival
     }
 

@@ -217,7 +217,7 @@ impl Bulk {
         let (this, path, packet) = self.peers.path_of(&header, link, from)?;
         header.packet = packet;
         if packet <= path.received().largest()
-            || this.arrival_count == 0
+            || !this.ties.has_numbered()
             || this.numbers.refuses(this.numbers.whole(head.message))
         {
             return None;

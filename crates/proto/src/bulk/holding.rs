@@ -315,7 +315,7 @@ impl Bulk {
     /// The message of a peer with this number, if it is known by it.
     #[inline(always)]
     pub(crate) fn arrival_of(&self, row: u32, message: u32) -> Option<u32> {
-        if self.peers.rows[row].arrival_count == 0 {
+        if !self.peers.rows[row].ties.has_numbered() {
             return None;
         }
         self.by_number.get(&number_key(row, message)).copied()
@@ -363,7 +363,7 @@ impl Bulk {
 
     /// The first message of a peer that waits for its turn and fits: its number, and itself.
     pub(crate) fn first_early(&self, row: u32, criteria: &Criteria) -> Option<(u64, u32)> {
-        if self.peers.rows[row].arrival_count == 0 {
+        if !self.peers.rows[row].ties.has_numbered() {
             return None;
         }
         let numbers = &self.peers.rows[row].numbers;

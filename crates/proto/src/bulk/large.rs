@@ -36,7 +36,7 @@ impl Bulk {
         let (row, progress) =
             (self.arrivals[slot].row, &self.progress[self.arrivals[slot].progress]);
         let wanted = progress.cap - progress.first_wanted();
-        let before = match self.peers.rows[row].large.granting {
+        let before = match self.peers.rows[row].large.granting() {
             NONE => 0,
             earlier => self.grants.remaining_of(earlier),
         };
@@ -46,7 +46,7 @@ impl Bulk {
             return;
         }
         if before == 0 {
-            self.peers.rows[row].large.granting = slot;
+            self.peers.rows[row].large.begin(slot);
         }
         self.begin_grants(slot, now + self.peers.settings.initial_rtt_ns);
         self.grant_ahead(now, slot, ahead_to);
@@ -68,12 +68,10 @@ impl Bulk {
 
     /// Puts a message behind those of its peer that wait.
     fn wait_behind(&mut self, row: u32, slot: u32) {
-        let last = self.peers.rows[row].large.waiting_last;
+        let last = self.peers.rows[row].large.wait(slot);
         self.progress[self.arrivals[slot].progress].waiting = Some((last, NONE));
-        self.peers.rows[row].large.waiting_last = slot;
-        match last {
-            NONE => self.peers.rows[row].large.waiting_first = slot,
-            last => self.set_neighbours(last, |(before, _)| (before, slot)),
+        if last != NONE {
+            self.set_neighbours(last, |(before, _)| (before, slot));
         }
     }
 
@@ -87,21 +85,19 @@ impl Bulk {
         let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
         let Some(progress) = self.progress.get_mut(index) else { return false };
         let Some((before, behind)) = progress.waiting.take() else { return false };
-        match before {
-            NONE => self.peers.rows[row].large.waiting_first = behind,
-            before => self.set_neighbours(before, |(first, _)| (first, behind)),
+        self.peers.rows[row].large.wait_no_more(before, behind);
+        if before != NONE {
+            self.set_neighbours(before, |(first, _)| (first, behind));
         }
-        match behind {
-            NONE => self.peers.rows[row].large.waiting_last = before,
-            behind => self.set_neighbours(behind, |(_, last)| (before, last)),
+        if behind != NONE {
+            self.set_neighbours(behind, |(_, last)| (before, last));
         }
         true
     }
 
     /// The peer's message that was granted needs no more, or is gone: the next begins.
     pub(super) fn pass_turn(&mut self, row: u32, look_at: Instant) {
-        let next = self.peers.rows[row].large.waiting_first;
-        self.peers.rows[row].large.granting = next;
+        let next = self.peers.rows[row].large.begin_next();
         if next != NONE {
             self.wait_no_more(next);
             self.begin_grants(next, look_at);
@@ -117,7 +113,7 @@ impl Bulk {
             self.granting.remove(at); // in the order of their beginnings: that is how data is expected
         }
         let row = self.arrivals[slot].row;
-        if self.peers.rows[row].large.granting == slot {
+        if self.peers.rows[row].large.is_granting(slot) {
             self.pass_turn(row, Instant(0)); // granted by the look that is due now
         }
     }
@@ -168,7 +164,7 @@ impl Bulk {
             self.peers.counters.grants += 1;
             self.peers.notify(row, Content::Grant { slot, serial, offset, len: len as u32 });
             self.judge_readiness(slot);
-            if self.peers.rows[row].large.granting == slot && self.grants.remaining_of(slot) == 0 {
+            if self.peers.rows[row].large.is_granting(slot) && self.grants.remaining_of(slot) == 0 {
                 self.pass_turn(row, now + self.peers.settings.initial_rtt_ns);
             }
         }
@@ -334,7 +330,7 @@ impl Bulk {
             self.pull(slot);
         }
         let send = &mut self.outgoing[slot];
-        self.peers.rows[row].ahead.on_granted(send, offset, end);
+        self.peers.rows[row].ahead.on_granted((&mut send.announced, send.total), offset, end);
         if send.parts == NONE {
             send.parts = self.parts.insert(Parts::default());
         }

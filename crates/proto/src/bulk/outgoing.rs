@@ -7,6 +7,7 @@ use crate::base::pool::BytePool;
 use crate::base::ring::Ring;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, PeerId, ReqId, Space, Tag};
+use crate::peers::ahead::Announced;
 use crate::peers::line::InLine;
 use crate::wire::{self, EagerRepr, Lane};
 
@@ -244,33 +245,6 @@ pub(crate) const OPERATION_BIT: u64 = 1 << 62;
 /// Whether a message, a put or a get may be so long.
 pub(crate) fn check_len(total: u64, len_max: u64) -> Result<(), PostError> {
     if total > len_max { Err(PostError::TooLong { len_max }) } else { Ok(()) }
-}
-
-/// What was said of a message of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Announced {
-    /// Nothing, if it is a large one.
-    No,
-    /// That it comes up to here without a grant.
-    Yes { ahead_to: u32 },
-    /// That it is there, by a frame that was given to its link: no packet tells whether the peer accepted it.
-    Given,
-    /// That it comes up to here without a grant; and the peer has granted some of it.
-    Known { ahead_to: u32, in_vain: bool },
-}
-
-impl Announced {
-    /// The peer knows it, and does not refuse it any more.
-    pub(crate) fn is_known(self) -> bool {
-        matches!(self, Self::Known { .. })
-    }
-
-    pub(super) fn ahead_to(self) -> u64 {
-        match self {
-            Self::No | Self::Given => 0,
-            Self::Yes { ahead_to } | Self::Known { ahead_to, .. } => ahead_to.into(),
-        }
-    }
 }
 
 /// Tells a slot of `Onesided::results` from one of `Bulk::copied` where a frame names its pieces.

@@ -215,7 +215,11 @@ impl Bulk {
                 }
                 len => len,
             };
-            is_new = self.peers.rows[row].ahead.announce(send, most, &mut self.ahead_sum);
+            is_new = self.peers.rows[row].ahead.announce(
+                (&mut send.announced, send.total),
+                most,
+                &mut self.ahead_sum,
+            );
             // Announced before by another path, some of it may have gone ahead there; what is fetched is fetched whole.
             if head.class == Class::Rts {
                 head.ahead = send.announced.ahead_to().div_ceil(wire::AHEAD_UNIT) as u16;

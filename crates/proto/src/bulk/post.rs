@@ -10,9 +10,7 @@ use crate::bulk::arrival::number_key;
 use crate::bulk::fragments::FRAGMENTED_LEN_MIN;
 use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage, check_len};
 use crate::bulk::train::TxTrain;
-use crate::delivery::content::Content;
 use crate::peers::choice::STREAMED_LEN_MIN;
-use crate::peers::rows::Notice;
 use crate::wire::{self, Lane};
 
 impl Bulk {
@@ -201,13 +199,8 @@ impl Bulk {
         let name = (this.active, this.numbers.post());
         let key = self.enter(name, spec, (Bytes::User(buf), len), true, SendStage::Sent);
         let send = &mut self.outgoing[key as u32];
-        self.peers.rows[row].ahead.announce_given(send);
+        self.peers.rows[row].ahead.announce_given(&mut send.announced);
         ReqId(key | SEND_BIT)
-    }
-
-    /// The peer has heard that a message of ours was cancelled.
-    pub(crate) fn on_cancel_acked(&mut self, row: u32) {
-        self.peers.active_of_mut(row).cancel_count -= 1;
     }
 
     /// The number of a cancelled message is filled by a Cancel record (PROTOCOL §7.8), so that the peer's turn goes on.
@@ -220,8 +213,7 @@ impl Bulk {
         }
         let (row, message) = (self.outgoing[slot].row, self.outgoing[slot].message as u32);
         self.end_send(slot, Err(Failure::Cancelled));
-        self.peers.active_of_mut(row).cancel_count += 1;
-        self.peers.say(row, Notice::Content(Content::Cancel { message }));
+        self.peers.notify_cancelled(row, message);
         true
     }
 }

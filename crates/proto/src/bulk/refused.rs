@@ -5,15 +5,13 @@
 use crate::base::slab::NONE;
 use crate::base::types::Criteria;
 use crate::bulk::Bulk;
-use crate::bulk::outgoing::{Announced, Parts, SendStage};
+use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
+use crate::peers::ahead::Announced;
 use crate::peers::rows::Notice;
 use crate::wire::FoundRepr;
-
-/// Notices waiting for one peer before its queries go unanswered.
-const NOTICE_COUNT_MAX: usize = 1024;
 
 impl Bulk {
     /// The peer refuses our messages from `message` on, or recalls them.
@@ -52,7 +50,8 @@ impl Bulk {
             let serial = self.outgoing.serial(slot);
             let send = &mut self.outgoing[slot];
             if send.announced == Announced::Given && send.stage == SendStage::Sent {
-                self.peers.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
+                let name = (&mut send.announced, send.total);
+                self.peers.rows[row].ahead.on_refused(name, &mut self.ahead_sum);
                 send.stage = SendStage::Waiting;
                 self.peers.actives[active].line.on_lost(slot, serial, false);
             }
@@ -87,7 +86,9 @@ impl Bulk {
             let send = &mut self.outgoing[slot];
             if !send.is_granted() {
                 send.stage = SendStage::Waiting;
-                self.peers.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
+                self.peers.rows[row]
+                    .ahead
+                    .on_refused((&mut send.announced, send.total), &mut self.ahead_sum);
                 if reached {
                     self.peers.actives[active_slot].line.go_back_to(slot);
                 }
@@ -106,11 +107,8 @@ impl Bulk {
     /// The peer asks which of our messages, in order, a receive of its would take.
     pub(crate) fn on_query(&mut self, row: u32, query: u32, criteria: &Criteria) {
         let active = self.peers.activate(row);
-        if self.peers.actives[active].control.len() >= NOTICE_COUNT_MAX {
-            return; // it asks faster than we can answer
-        }
-        if self.peers.actives[active].cancel_count > 0 {
-            return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
+        if !self.peers.actives[active].may_answer_query() {
+            return; // the query will come again
         }
         let mut slot = self.peers.actives[active].line.first();
         while slot != NONE {

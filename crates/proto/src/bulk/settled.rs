@@ -176,7 +176,11 @@ impl Bulk {
             self.parts.remove(send.parts);
         }
         let was_sure = send.total <= u64::from(self.peers.settings.eager_sure_len_max);
-        self.peers.rows[send.row].ahead.on_ended(&send, was_sure, &mut self.ahead_sum);
+        self.peers.rows[send.row].ahead.on_ended(
+            (send.announced, send.total),
+            was_sure,
+            &mut self.ahead_sum,
+        );
         if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
             self.sends_by_number.remove(&number_key(send.row, send.message as u32));
         }

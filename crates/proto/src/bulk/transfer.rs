@@ -19,8 +19,8 @@ use crate::base::types::{Instant, Place, Space, Tag};
 use crate::bulk::Bulk;
 use crate::bulk::arrival::{Arrival, Progress, Stage, lane_key, lane_of};
 use crate::bulk::large::GRANT_PIECE_COUNT_MAX;
-use crate::bulk::outgoing::Announced;
 use crate::bulk::outgoing::{Bytes, Outgoing, Parts, SendStage};
+use crate::peers::ahead::Announced;
 use crate::wire::{Class, Lane, MessageHead};
 
 /// In the owner of a transfer: it is a delivery of Portals, not a region.

@@ -89,7 +89,7 @@ impl Endpoint {
                 self.peers_mut().refit(row); // what carries long frames may be the one for data
             }
             Content::Grant { slot, serial, .. } => self.bulk_mut().on_grant_settled(slot, serial),
-            Content::Cancel { .. } => self.bulk_mut().on_cancel_acked(row),
+            Content::Cancel { .. } => self.peers_mut().on_cancel_acked(row),
             Content::Reply { slot, serial } => {
                 self.onesided.on_reply_acked(&mut self.messages.bulk, slot, serial)
             }
@@ -135,7 +135,7 @@ impl Endpoint {
                 self.bulk_mut().on_grant_lost(slot, serial, offset, len)
             }
             Content::Turn { order } => {
-                if self.peers().rows[row].turn_sent == order {
+                if self.peers().rows[row].turn_order() == order {
                     self.peers_mut().notify(row, content);
                 }
             }

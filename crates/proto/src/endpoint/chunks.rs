@@ -167,7 +167,7 @@ impl Endpoint {
     ) -> bool {
         let peers = &self.messages.bulk.peers;
         let this = &peers.rows[row];
-        let is_next = this.numbers.is_next(head.message()) && this.arrival_count == 0;
+        let is_next = this.is_next(head.message());
         if !is_next || peers.is_closing() || peers.saboteur.makes(Sabotage::TakenBeforeAcceptance) {
             return false;
         }
@@ -192,7 +192,7 @@ impl Endpoint {
         let NoteRepr::Told { message, tag, total, .. } = note else { return Taken::No };
         let bulk = &mut self.messages.bulk;
         let this = &bulk.peers.rows[row];
-        let is_next = this.numbers.is_next(message) && this.arrival_count == 0;
+        let is_next = this.is_next(message);
         if !is_next || bulk.peers.is_closing() {
             return Taken::No;
         }

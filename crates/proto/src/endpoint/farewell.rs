@@ -62,7 +62,7 @@ impl Endpoint {
             return;
         }
         let active = self.peers_mut().activate(row);
-        let is_busy = self.peers().actives[active].side.as_ref().is_some_and(|side| side.is_busy());
+        let is_busy = self.peers().actives[active].is_operating();
         let waiting = (self.bulk().is_sending_to(row) || is_busy)
             && !self.peers().saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
         if waiting {

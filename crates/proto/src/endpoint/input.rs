@@ -536,7 +536,7 @@ impl Endpoint {
     /// Messages that waited for the turn to come to them, if there are any.
     #[inline]
     pub(crate) fn follow_turn(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
-        if self.peers().rows[row].arrival_count > 0 {
+        if self.peers().rows[row].ties.has_numbered() {
             self.follow_turns(now, row, memory);
         }
     }

@@ -169,23 +169,23 @@ impl Endpoint {
     fn write_notices(&mut self, now: Instant, row: u32, index: usize, frame: &mut Frame<'_>) {
         let active = self.peers().rows[row].active;
         let mut has_asked = false;
-        while let Some(&notice) = self.peers().actives[active].control.front() {
+        while let Some(notice) = self.peers().actives[active].first_notice() {
             if frame.room() < self.notice_len(&notice) {
                 return;
             }
-            self.peers_mut().actives[active].control.pop_front();
+            self.peers_mut().actives[active].take_notice();
             let content = match notice {
                 Notice::Requests if has_asked => {
-                    self.peers_mut().actives[active].control.push_back(notice);
+                    self.peers_mut().actives[active].put_off(notice);
                     return;
                 }
                 Notice::Requests => {
                     has_asked = true;
                     if self.onesided.write_requests(&mut self.messages.bulk, now, row, index, frame)
                     {
-                        self.peers_mut().actives[active].side_mut().is_queued = false;
+                        self.peers_mut().actives[active].on_requests_written();
                     } else {
-                        self.peers_mut().actives[active].control.push_back(notice); // behind what needs no window
+                        self.peers_mut().actives[active].put_off(notice); // behind what needs no window
                     }
                     None
                 }
@@ -236,7 +236,7 @@ impl Endpoint {
             Content::Turn { .. } => {
                 // Always the newest word on the matter.
                 let this = &self.peers().rows[row];
-                let order = this.turn_sent;
+                let order = this.turn_order();
                 match this.numbers.refused_from() {
                     None => frame.writer.recall(this.numbers.next_in() as u32, order),
                     Some(from) => frame.writer.refuse(from as u32, order),

@@ -305,7 +305,7 @@ impl Endpoint {
         let row = given.peer.row();
         let peers = self.peers_mut();
         let active = &mut peers.actives[peers.rows[row].active];
-        active.control.pop_front();
+        active.take_notice();
         if let Some(of) = given.acked {
             let acked = &mut active.paths[usize::from(of)];
             note_ack_sent(acked, row, &mut peers.timers, &mut peers.counters);

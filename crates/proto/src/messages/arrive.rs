@@ -205,7 +205,7 @@ impl Messages {
         }
         self.count_turn(row);
         let this = &self.bulk.peers.rows[row];
-        if this.arrival_count == 0 && this.numbers.is_past_refusal() {
+        if !this.ties.has_numbered() && this.numbers.is_past_refusal() {
             self.recall_rows(now);
         }
         Taken::InTurn

@@ -95,7 +95,7 @@ impl Messages {
     }
 
     fn fail_directed(&mut self, now: Instant, row: u32, failure: Failure) {
-        if self.bulk.peers.rows[row].directed_count == 0 {
+        if !self.bulk.peers.rows[row].ties.has_directed() {
             return;
         }
         let peer = self.bulk.peers.rows[row].peer;

@@ -38,20 +38,11 @@ impl Messages {
         self.matcher.held_count() > 0 || !self.refused.is_empty()
     }
 
-    /// A receive that names its source is posted: the source is looked after, for it may be gone. One look-up of the row does for the
-    /// check and the count.
+    /// A receive that names its source is posted.
     #[inline(always)]
     fn note_directed(&mut self, now: Instant, source: Option<PeerId>) -> Result<(), PostError> {
         let Some(source) = source else { return Ok(()) };
-        let at = self.bulk.peers.look_by(now);
-        let Some(this) = self.bulk.peers.rows.known_mut(source) else {
-            return Err(PostError::UnknownPeer);
-        };
-        this.directed_count += 1;
-        if at < this.timer_at {
-            self.bulk.peers.arm(at, source.row());
-        }
-        Ok(())
+        if self.bulk.peers.on_directed(now, source) { Ok(()) } else { Err(PostError::UnknownPeer) }
     }
 
     /// Posts a receive of the priority list when messages are held which it may take.
@@ -215,7 +206,7 @@ impl Messages {
     pub(crate) fn unpost(&mut self, slot: u32, entry: EntryId) {
         self.matcher.unlink(entry);
         if let Some(source) = self.bulk.receives[slot].source {
-            self.bulk.peers.rows[source.row()].directed_count -= 1;
+            self.bulk.peers.rows[source.row()].ties.on_directed_over();
         }
     }
 }

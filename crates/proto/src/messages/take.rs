@@ -290,7 +290,7 @@ fn end(
 ) -> Received {
     this.numbers.pass_turn();
     if receive.source.is_some() {
-        this.directed_count -= 1;
+        this.ties.on_directed_over();
     }
     Received { req, user: receive.user, envelope, placed_len }
 }

@@ -19,7 +19,6 @@ use crate::bulk::Bulk;
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::Bytes;
 use crate::bulk::transfer::{DELIVERY_BIT, Ended, Supply, Transfer};
-use crate::delivery::ack::expand;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::combine;
@@ -240,7 +239,7 @@ impl Onesided {
                 self.deliver(bulk, row, number, matched, &taken, (result, taken.len as u16));
             }
             MatchedKind::Get if taken.len > 0 => {
-                let whole = expand(number, bulk.peers.rows[row].requests.next_in);
+                let whole = bulk.peers.rows[row].requests.whole(number);
                 let (name, owner) =
                     ((Lane::Get, row, whole), DELIVERY_BIT | u64::from(taken.delivery));
                 let Place { buf, offset } = taken.place;

@@ -29,7 +29,7 @@ use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype};
 use crate::onesided::records::{Deed, Form, Operation, Remote, Request};
-use crate::peers::rows::{Notice, Phase};
+use crate::peers::rows::Phase;
 use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
 
 /// A part shorter than this is not worth a request of its own, unless it is the last.
@@ -195,20 +195,10 @@ impl Onesided {
         let serial = self.operations.serial(slot);
         let active = bulk.peers.rows[row].active;
         let side = bulk.peers.actives[active].side_mut();
-        side.operation_count += 1;
-        side.waiting.push_back((slot, serial));
+        side.on_operation(slot, serial);
         bulk.peers.counters.operations_out += 1;
-        self.queue_requests(bulk, row);
+        bulk.peers.queue_requests(row);
         ReqId(key | OPERATION_BIT)
-    }
-
-    /// Requests of a row wait to be written.
-    fn queue_requests(&mut self, bulk: &mut Bulk, row: u32) {
-        let active = bulk.peers.active_of_mut(row);
-        if !core::mem::replace(&mut active.side_mut().is_queued, true) {
-            active.control.push_back(Notice::Requests);
-        }
-        bulk.peers.make_ready(row);
     }
 
     /// Writes requests, what was lost first, within window and number. True if none is left that could go.
@@ -221,28 +211,28 @@ impl Onesided {
         frame: &mut Frame<'_>,
     ) -> bool {
         let active = bulk.peers.rows[row].active;
-        if bulk.peers.actives[active].side.is_none() {
+        if !bulk.peers.actives[active].has_side() {
             return true;
         }
         if !bulk.peers.actives[active].paths[index].has_window() {
             return false;
         }
-        while let Some(&(slot, serial)) = bulk.peers.actives[active].side_mut().lost.front() {
+        while let Some((slot, serial)) = bulk.peers.actives[active].side_mut().first_lost() {
             if self.requests.holds(slot, serial)
                 && !self.write_request(bulk, row, index, slot, frame)
             {
                 return false;
             }
-            bulk.peers.actives[active].side_mut().lost.pop_front();
+            bulk.peers.actives[active].side_mut().on_resent();
         }
         loop {
             let side = bulk.peers.actives[active].side_mut();
-            let Some(&(slot, serial)) = side.waiting.front() else { return true };
+            let Some((slot, serial)) = side.first_waiting() else { return true };
             if !self.operations.holds(slot, serial) || self.operations[slot].is_cut {
-                side.waiting.pop_front();
+                side.on_cut();
                 continue;
             }
-            if side.request_count >= REQUEST_COUNT_MAX.into() {
+            if side.request_count() >= REQUEST_COUNT_MAX.into() {
                 return true; // the next answer queues them again
             }
             let Some((form, len)) = self.next_cut(bulk, slot, frame) else { return false };
@@ -291,9 +281,8 @@ impl Onesided {
         operation.cut_len += u64::from(len);
         operation.is_cut = form != Form::Part || operation.cut_len == operation.total;
         operation.open_count += 1;
-        let number = bulk.peers.rows[row].requests.next_out;
-        bulk.peers.rows[row].requests.next_out += 1;
-        bulk.peers.active_of_mut(row).side_mut().request_count += 1;
+        let number = bulk.peers.rows[row].requests.post();
+        bulk.peers.active_of_mut(row).side_mut().on_request();
         let request = Request { operation: slot, row, number, offset, len, form, transfer: NONE };
         let request = self.requests.insert(request);
         self.requests_by_number.insert(number_key(row, number as u32), request);
@@ -382,8 +371,8 @@ impl Onesided {
     pub(crate) fn on_request_lost(&mut self, bulk: &mut Bulk, row: u32, slot: u32, serial: u32) {
         if self.requests.holds(slot, serial) {
             let active = bulk.peers.active_of_mut(row);
-            active.side_mut().lost.push_back((slot, serial));
-            self.queue_requests(bulk, row);
+            active.side_mut().on_lost(slot, serial);
+            bulk.peers.queue_requests(row);
         }
     }
 
@@ -451,8 +440,8 @@ impl Onesided {
             self.end_operation(bulk, request.operation);
         }
         let side = bulk.peers.active_of_mut(request.row).side_mut();
-        if !side.waiting.is_empty() {
-            self.queue_requests(bulk, request.row);
+        if side.has_waiting() {
+            bulk.peers.queue_requests(request.row);
         }
     }
 
@@ -460,7 +449,7 @@ impl Onesided {
         let request = self.requests.remove(slot);
         self.requests_by_number.remove(&number_key(request.row, request.number as u32));
         self.operations[request.operation].open_count -= 1;
-        bulk.peers.active_of_mut(request.row).side_mut().request_count -= 1;
+        bulk.peers.active_of_mut(request.row).side_mut().on_request_over();
         match (request.transfer, request.form) {
             (NONE, _) => {}
             (supply, Form::Ask) => {
@@ -480,7 +469,7 @@ impl Onesided {
             bulk.drop_copy(pool);
         }
         let active = bulk.peers.rows[to.peer.row()].active;
-        bulk.peers.actives[active].side_mut().operation_count -= 1;
+        bulk.peers.actives[active].side_mut().on_operation_over();
         if launch != NONE {
             return self.end_launch(bulk, launch, failure.is_some());
         }
@@ -521,7 +510,7 @@ impl Onesided {
     /// An association ends: so do its operations, as they were posted.
     pub(crate) fn end_operations(&mut self, bulk: &mut Bulk, row: u32, failure: Failure) {
         let active = bulk.peers.rows[row].active;
-        if active == NONE || bulk.peers.actives[active].side.is_none() {
+        if active == NONE || !bulk.peers.actives[active].has_side() {
             return;
         }
         self.is_parting = true;
@@ -537,7 +526,7 @@ impl Onesided {
                 operations.push((operation, self.operations.serial(operation)));
             }
         }
-        operations.extend(bulk.peers.actives[active].side_mut().waiting.drain(..));
+        operations.extend(bulk.peers.actives[active].side_mut().take_waiting());
         for (slot, serial) in operations {
             if self.operations.holds(slot, serial) {
                 self.operations[slot].failure = Some(failure);

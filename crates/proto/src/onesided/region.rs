@@ -9,6 +9,7 @@ use crate::base::types::{BufId, PeerId};
 use crate::bulk::Bulk;
 use crate::onesided::Onesided;
 use crate::onesided::records::{Access, Permitted, RegionSpec};
+use crate::peers::ties::Ties;
 use crate::wire;
 
 /// Why a region was not exposed.
@@ -64,7 +65,7 @@ impl Onesided {
         if self.regions.by_key.contains_key(&spec.key) {
             return Err(ExposeError::KeyInUse);
         }
-        self.count_permitted(bulk, &spec, 1);
+        count_permitted(bulk, &spec, Ties::on_permitted);
         let key = spec.key;
         let slot = self.regions.regions.insert(spec);
         self.regions.by_key.insert(key, slot);
@@ -75,20 +76,9 @@ impl Onesided {
         let Some(slot) = self.regions.regions.lookup(region.0) else { return false };
         let spec = self.regions.regions.remove(slot);
         self.regions.by_key.remove(&spec.key);
-        self.count_permitted(bulk, &spec, -1);
+        count_permitted(bulk, &spec, Ties::on_permitted_over);
         self.end_transfers_of(bulk, region);
         true
-    }
-
-    /// Peers on a list stay known as long as the list does (`strangers`).
-    fn count_permitted(&mut self, bulk: &mut Bulk, spec: &RegionSpec, more: i32) {
-        let Permitted::Only(peers) = &spec.permitted else { return };
-        for &peer in peers {
-            if bulk.peers.rows.known(peer).is_some() {
-                let count = &mut bulk.peers.rows[peer.row()].permitted_count;
-                *count = count.saturating_add_signed(more);
-            }
-        }
     }
 
     /// A peer is forgotten: lists need not remember it.
@@ -137,5 +127,15 @@ impl Onesided {
         }
         let region = RegionId(self.regions.regions.key(slot));
         Ok(Permit { region, buf: spec.buf, user: spec.user, tells_all: spec.tells_all })
+    }
+}
+
+/// Peers on a list stay known as long as the list does (`strangers`).
+fn count_permitted(bulk: &mut Bulk, spec: &RegionSpec, count: fn(&mut Ties)) {
+    let Permitted::Only(peers) = &spec.permitted else { return };
+    for &peer in peers {
+        if let Some(this) = bulk.peers.rows.known_mut(peer) {
+            count(&mut this.ties);
+        }
     }
 }

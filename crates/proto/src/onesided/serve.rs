@@ -20,7 +20,6 @@ use crate::base::types::{Instant, Memory, Place};
 use crate::bulk::Bulk;
 use crate::bulk::outgoing::{Bytes, RESULT_BIT};
 use crate::bulk::transfer::{DELIVERY_BIT, Ended, Supply, Transfer};
-use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
@@ -28,7 +27,6 @@ use crate::onesided::atomic::{AtomicOp, Datatype, combine};
 use crate::onesided::operate::{REQUEST_COUNT_MAX, atomic_len_max};
 use crate::onesided::records::{Access, Answer};
 use crate::onesided::region::Permit;
-use crate::peers::rows::Notice;
 use crate::peers::side::Early;
 use crate::wire::{Action, Lane, Matched, MatchedKind, REPLY_OK, RequestHead};
 use crate::{Source, wire};
@@ -37,9 +35,6 @@ use crate::{Source, wire};
 const AHEAD_MAX: u64 = 4096;
 /// Requests of one peer that are held, under way, or whose answers are not acknowledged.
 const SERVED_COUNT_MAX: u32 = 4096;
-
-/// Instead of such an end: a part is missing.
-const PART_MISSING: u64 = u64::MAX;
 
 impl Onesided {
     pub(crate) fn hold_notices(&mut self, are_held: bool) {
@@ -56,17 +51,17 @@ impl Onesided {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let next = bulk.peers.rows[row].requests.next_in;
-        let number = expand(head.number, next);
+        let requests = &bulk.peers.rows[row].requests;
+        let (next, number) = (requests.next_in(), requests.whole(head.number));
         let active = bulk.peers.activate(row);
         let side = bulk.peers.actives[active].side_mut();
         if number < next && !bulk.peers.saboteur.makes(Sabotage::RequestCarriedOutAgain)
-            || side.early.contains_key(&number)
+            || side.holds(number)
         {
             bulk.peers.counters.messages_duplicate += 1;
             return Verdict::Accepted;
         }
-        let is_full = side.served_count >= SERVED_COUNT_MAX
+        let is_full = side.served_count() >= SERVED_COUNT_MAX
             || self.served_count >= self.served_count_max
             || (self.are_notices_held && has_notice(head));
         if is_full || number - next.min(number) > AHEAD_MAX {
@@ -84,7 +79,7 @@ impl Onesided {
             return self.hold_request(bulk, row, number, head, body, result);
         }
         self.count_served(bulk, row);
-        bulk.peers.rows[row].requests.next_in = next.max(number + 1);
+        bulk.peers.rows[row].requests.pass_turn(number);
         self.carry_out(bulk, now, row, head, body, result, memory);
         self.follow_requests(bulk, now, row, memory);
         Verdict::Accepted
@@ -107,18 +102,18 @@ impl Onesided {
         };
         self.count_served(bulk, row);
         let early = Early { head: Some(*head), hold, result };
-        bulk.peers.active_of_mut(row).side_mut().early.insert(number, early);
+        bulk.peers.active_of_mut(row).side_mut().hold(number, early);
         Verdict::Accepted
     }
 
     pub(crate) fn count_served(&mut self, bulk: &mut Bulk, row: u32) {
         self.served_count += 1;
-        bulk.peers.active_of_mut(row).side_mut().served_count += 1;
+        bulk.peers.active_of_mut(row).side_mut().on_served();
     }
 
     fn uncount_served(&mut self, bulk: &mut Bulk, row: u32, count: u32) {
         self.served_count -= count;
-        bulk.peers.active_of_mut(row).side_mut().served_count -= count;
+        bulk.peers.active_of_mut(row).side_mut().on_served_over(count);
     }
 
     /// Requests that waited for the turn to come to them.
@@ -131,14 +126,14 @@ impl Onesided {
     ) {
         let active = bulk.peers.rows[row].active;
         loop {
-            let next = bulk.peers.rows[row].requests.next_in;
-            let Some(early) = bulk.peers.actives[active].side_mut().early.remove(&next) else {
+            let next = bulk.peers.rows[row].requests.next_in();
+            let Some(early) = bulk.peers.actives[active].side_mut().take_held(next) else {
                 return;
             };
-            bulk.peers.rows[row].requests.next_in += 1;
+            bulk.peers.rows[row].requests.pass_turn(next);
             let Early { head, hold, result } = early;
             if head.is_none() {
-                self.miss_part(bulk, row);
+                bulk.peers.rows[row].requests.miss_part();
             }
             if let Some(head) = head {
                 let body = Vec::from(bulk.held.bytes(hold));
@@ -162,7 +157,7 @@ impl Onesided {
     ) {
         bulk.peers.counters.requests_in += 1;
         if let Action::Matched(matched) = head.action {
-            self.miss_part(bulk, row);
+            bulk.peers.rows[row].requests.miss_part();
             return self.carry_out_matched(
                 bulk,
                 (now, row),
@@ -178,7 +173,7 @@ impl Onesided {
                 if result != NONE {
                     self.results.release(result);
                 }
-                self.miss_part(bulk, row);
+                bulk.peers.rows[row].requests.miss_part();
                 return self.reply_denied(bulk, row, head.number, denial);
             }
         };
@@ -192,9 +187,9 @@ impl Onesided {
             Action::Part { offset, total, immediate, .. } => {
                 let place = Place { offset: head.target + u64::from(offset), ..place };
                 self.place_put(bulk, memory, place, body);
-                let is_whole =
-                    self.note_part(bulk, row, offset.into(), body.len() as u64) == total.into();
-                if is_whole {
+                let requests = &mut bulk.peers.rows[row].requests;
+                let end = requests.note_part(offset.into(), body.len() as u64);
+                if end == total.into() {
                     self.tell_put(bulk, row, &permit, (head.target, total.into()), immediate);
                 }
                 self.reply_done(bulk, row, head.number);
@@ -215,7 +210,7 @@ impl Onesided {
                 self.answer(bulk, row, head.number, result, total as u16);
             }
             Action::Get { total } => {
-                let number = expand(head.number, bulk.peers.rows[row].requests.next_in);
+                let number = bulk.peers.rows[row].requests.whole(head.number);
                 let name = (Lane::Get, row, number);
                 let from = (Bytes::User(permit.buf), head.target);
                 bulk.start_supply(name, from, total, permit.region.0);
@@ -242,19 +237,6 @@ impl Onesided {
         if !body.is_empty() {
             memory.place(place, body);
         }
-    }
-
-    /// A part of a put has its turn, and all parts of a put follow each other: up to where they have come without a gap.
-    fn note_part(&mut self, bulk: &mut Bulk, row: u32, offset: u64, len: u64) -> u64 {
-        let this = &mut bulk.peers.rows[row];
-        let is_next = offset == 0 || offset == this.requests.part_end;
-        this.requests.part_end = if is_next { offset + len } else { PART_MISSING };
-        this.requests.part_end
-    }
-
-    /// A request that was cancelled or denied may have been a part: of that put nobody is told.
-    fn miss_part(&mut self, bulk: &mut Bulk, row: u32) {
-        bulk.peers.rows[row].requests.part_end = PART_MISSING;
     }
 
     /// Whether a request is permitted, and makes sense.
@@ -342,17 +324,7 @@ impl Onesided {
 
     /// A request was carried out, and asked for nothing.
     pub(crate) fn reply_done(&mut self, bulk: &mut Bulk, row: u32, number: u32) {
-        let active = bulk.peers.activate(row);
-        // Answers that follow each other are told as one.
-        if let Some(Notice::Content(Content::Replied { first, count })) =
-            bulk.peers.actives[active].control.back_mut()
-            && first.wrapping_add(u32::from(*count)) == number
-            && *count < REQUEST_COUNT_MAX
-        {
-            *count += 1;
-            return;
-        }
-        bulk.peers.notify(row, Content::Replied { first: number, count: 1 });
+        bulk.peers.notify_replied(row, number, REQUEST_COUNT_MAX);
     }
 
     /// A request was carried out; its result is this.
@@ -404,9 +376,9 @@ impl Onesided {
         number: u32,
         memory: &mut impl Memory,
     ) -> Verdict {
-        let next = bulk.peers.rows[row].requests.next_in;
-        let whole = expand(number, next);
-        if whole >= next {
+        let requests = &bulk.peers.rows[row].requests;
+        let whole = requests.whole(number);
+        if whole >= requests.next_in() {
             return self.skip_request(bulk, now, row, whole, memory);
         }
         if let Some(supply) = bulk.supply_of(Lane::Get, row, number) {
@@ -439,12 +411,12 @@ impl Onesided {
         number: u64,
         memory: &mut impl Memory,
     ) -> Verdict {
-        if number - bulk.peers.rows[row].requests.next_in > AHEAD_MAX {
+        if number - bulk.peers.rows[row].requests.next_in() > AHEAD_MAX {
             return Verdict::Refused;
         }
         let active = bulk.peers.activate(row);
         let skipped = Early { head: None, hold: NONE, result: NONE };
-        if let Some(early) = bulk.peers.actives[active].side_mut().early.insert(number, skipped)
+        if let Some(early) = bulk.peers.actives[active].side_mut().hold(number, skipped)
             && early.head.is_some()
         {
             self.release_early(bulk, &early);
@@ -465,9 +437,7 @@ impl Onesided {
 
     /// An association ends: what was held and kept for the peer is dropped.
     pub(crate) fn drop_served(&mut self, bulk: &mut Bulk, row: u32) {
-        let side = bulk.peers.active_of_mut(row).side_mut();
-        let (early, served_count) =
-            (core::mem::take(&mut side.early), core::mem::take(&mut side.served_count));
+        let (early, served_count) = bulk.peers.active_of_mut(row).side_mut().take_served();
         self.served_count -= served_count;
         early.values().for_each(|early| self.release_early(bulk, early));
         let answers = self.answers.iter().filter(|(_, answer)| answer.row == row);

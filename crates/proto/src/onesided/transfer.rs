@@ -7,7 +7,6 @@ use crate::base::slab::NONE;
 use crate::bulk::Bulk;
 use crate::bulk::arrival::number_key;
 use crate::bulk::transfer::{DELIVERY_BIT, Ended, Supply};
-use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::onesided::Onesided;
 use crate::onesided::records::Form;
@@ -50,9 +49,10 @@ impl Onesided {
         };
         let Some(slot) = found else {
             // A grant may overtake its request, or that one waits for its turn: then it must come again.
-            let is_ahead = lane == Lane::Get
-                && expand(number, bulk.peers.rows[row].requests.next_in)
-                    >= bulk.peers.rows[row].requests.next_in;
+            let is_ahead = lane == Lane::Get && {
+                let requests = &bulk.peers.rows[row].requests;
+                requests.whole(number) >= requests.next_in()
+            };
             return if is_ahead { Verdict::Refused } else { Verdict::Accepted };
         };
         bulk.grant_supply(slot, offset, len);

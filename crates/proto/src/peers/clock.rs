@@ -200,9 +200,8 @@ impl Peers {
         let this = &self.rows[row];
         let sending = this.active != NONE && !self.actives[this.active].line.is_empty();
         let side = self.actives.get(this.active).and_then(|active| active.side.as_ref());
-        let operating = side.is_some_and(|side| side.operation_count > 0);
-        let waiting = this.directed_count > 0 || this.arrival_count > 0;
-        sending || operating || waiting || is_expecting
+        let operating = side.is_some_and(|side| side.is_operating());
+        sending || operating || this.ties.are_waiting() || is_expecting
     }
 
     fn tend_idleness(&mut self, now: Instant, row: u32, is_expecting: bool) {

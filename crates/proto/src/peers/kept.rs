@@ -4,18 +4,59 @@ use crate::base::slab::NONE;
 use crate::{Identity, Instant, Locator, SECOND, Secret, Unaccepted};
 use alloc::vec::Vec;
 
-/// A peer's large messages in the order of their grants (PROTOCOL §8.4; `bulk/large` has the rules): slots, or NONE.
+/// A peer's large messages in the order of their grants (PROTOCOL §8.4; `bulk/large` has the rules): slots, or NONE. Those that wait know their
+/// neighbours; the ends of their list are here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LargeLine {
     /// Granted now.
-    pub(crate) granting: u32,
+    granting: u32,
     /// Waiting behind it.
-    pub(crate) waiting_first: u32,
-    pub(crate) waiting_last: u32,
+    waiting_first: u32,
+    waiting_last: u32,
 }
 
 impl LargeLine {
     pub(crate) const EMPTY: Self = Self { granting: NONE, waiting_first: NONE, waiting_last: NONE };
+
+    /// The message that is granted now.
+    pub(crate) fn granting(&self) -> u32 {
+        self.granting
+    }
+
+    /// Whether it is this one.
+    pub(crate) fn is_granting(&self, slot: u32) -> bool {
+        self.granting == slot
+    }
+
+    /// This message is granted now, whoever was before.
+    pub(crate) fn begin(&mut self, slot: u32) {
+        self.granting = slot;
+    }
+
+    /// The first of those that wait is granted now; it is still in their list. NONE: nobody waits, and nobody is granted.
+    pub(crate) fn begin_next(&mut self) -> u32 {
+        self.granting = self.waiting_first;
+        self.granting
+    }
+
+    /// A message waits behind the others. Returns the one before it.
+    pub(crate) fn wait(&mut self, slot: u32) -> u32 {
+        let before = core::mem::replace(&mut self.waiting_last, slot);
+        if before == NONE {
+            self.waiting_first = slot;
+        }
+        before
+    }
+
+    /// A message between these two waits no more.
+    pub(crate) fn wait_no_more(&mut self, before: u32, behind: u32) {
+        if before == NONE {
+            self.waiting_first = behind;
+        }
+        if behind == NONE {
+            self.waiting_last = before;
+        }
+    }
 }
 
 /// When paths with little traffic are asked for their round trips (`choice` has the rules).

@@ -17,13 +17,16 @@ pub(crate) struct Numbers {
     next_in: u64,
     /// As a receiver: messages from here on are refused.
     refused_from: u64,
+    /// As a receiver: data of messages below this one came before its announcement did, and is gone (PROTOCOL §8.9).
+    missed_to: u64,
     /// As a sender: messages from here on are held back.
     held_from: u64,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { next_out: 0, next_in: 0, refused_from: NO_MESSAGE, held_from: NO_MESSAGE }
+        let (refused_from, held_from) = (NO_MESSAGE, NO_MESSAGE);
+        Self { next_out: 0, next_in: 0, refused_from, missed_to: 0, held_from }
     }
 }
 
@@ -128,6 +131,18 @@ impl Numbers {
     /// What was refused came out of turn, and had its turn.
     pub(crate) fn is_past_refusal(&self) -> bool {
         self.next_in > self.refused_from
+    }
+
+    /// Data came of a message that is not known, and was dropped: its announcement is late, unless it is over or refused.
+    pub(crate) fn on_data_dropped(&mut self, number: u64) {
+        if !self.is_past(number) && self.refused_from().is_none() {
+            self.missed_to = self.missed_to.max(number + 1);
+        }
+    }
+
+    /// Data of this message, or of a later one, was dropped before its announcement came.
+    pub(crate) fn has_missed_data(&self, number: u64) -> bool {
+        number < self.missed_to
     }
 
     /// So far in both directions, for tests of what happens there.

@@ -18,6 +18,7 @@ use crate::base::types::{Identity, Instant, Locator, PeerId};
 use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, CreditRest};
 use crate::delivery::path::{Path, PathRest};
+use crate::peers::ahead::Ahead;
 use crate::peers::allowance::Allowance;
 use crate::peers::kept::Contest;
 use crate::peers::kept::Refusals;
@@ -25,6 +26,7 @@ use crate::peers::kept::{Idlers, LargeLine, Refresh, Seat, Trials};
 use crate::peers::line::Line;
 use crate::peers::numbers::Numbers;
 use crate::peers::side::{Requests, Side};
+use crate::peers::ties::Ties;
 
 mod ready;
 
@@ -73,8 +75,6 @@ pub(crate) struct Row {
     pub(crate) ended_id: u64,
     /// Messages, both ways: what must be known also while the row rests.
     pub(crate) numbers: Numbers,
-    /// Data of messages below this one came before its announcement did, and is gone (PROTOCOL §8.9).
-    pub(crate) ahead_missed_to: u64,
     /// What of our large messages may go without a grant.
     pub(crate) ahead: Ahead,
     /// One-sided operations: what must be known also while the row rests.
@@ -89,13 +89,8 @@ pub(crate) struct Row {
     pub(crate) allowance: Allowance,
     /// Slot of the active record, or NONE.
     pub(crate) active: u32,
-    /// Posted receives that name this peer as their source.
-    pub(crate) directed_count: u32,
-    /// Arrivals of it there are, whatever their stage; and places in lists of those who may use a region.
-    pub(crate) kept_count: u32,
-    pub(crate) permitted_count: u32,
-    /// Messages of this peer in `Bulk::arrivals`.
-    pub(crate) arrival_count: u32,
+    /// What the rooms above have of it.
+    pub(crate) ties: Ties,
     /// Its large messages that are granted, or wait for that.
     pub(crate) large: LargeLine,
     /// Order of the newest refusal or recall sent, and of the newest heard. Not among `numbers`: there they would make the row longer.
@@ -444,7 +439,6 @@ impl Row {
             remote_id: 0,
             ended_id: 0,
             numbers: Numbers::default(),
-            ahead_missed_to: 0,
             ahead: Ahead::default(),
             requests: Requests::default(),
             heard_at: Instant(0),
@@ -453,10 +447,7 @@ impl Row {
             reset_sent_at: Instant(0),
             allowance: Allowance::default(),
             active: NONE,
-            directed_count: 0,
-            kept_count: 0,
-            permitted_count: 0,
-            arrival_count: 0,
+            ties: Ties::default(),
             large: LargeLine::EMPTY,
             turn_sent: 0,
             turn_heard: 0,
@@ -490,7 +481,6 @@ impl Row {
         self.incarnation = 0;
         self.numbers = Numbers::default();
         (self.turn_sent, self.turn_heard) = (0, 0);
-        self.ahead_missed_to = 0;
         self.requests = Requests::default();
         self.allowance = Allowance::default();
         self.rest = None;
@@ -498,25 +488,20 @@ impl Row {
     }
 }
 
-/// What may go to a peer without a grant.
-#[derive(Debug, Default)]
-pub(crate) struct Ahead {
-    /// Bytes of announced messages that go wholly ahead.
-    pub(crate) whole_len: u32,
-    /// Announced messages that need a grant: while there are any, their peer grants them first.
-    pub(crate) asking_count: u32,
-    /// Up to here the peer took a message at a stroke: how far its first grant went, in units of `AHEAD_UNIT`. It has room for as much
-    /// at a time.
-    pub(crate) at_once: u16,
-    /// Messages that ask first from now on, and how many did so the last time.
-    pub(crate) pause_count: u8,
-    pub(crate) last_pause_count: u8,
-}
-
 impl Active {
     /// Its one-sided operations; made when there are the first.
     pub(crate) fn side_mut(&mut self) -> &mut Side {
         self.side.get_or_insert_default()
+    }
+
+    /// Whether there were any.
+    pub(crate) fn has_side(&self) -> bool {
+        self.side.is_some()
+    }
+
+    /// One-sided operations are to be finished before we leave.
+    pub(crate) fn is_operating(&self) -> bool {
+        self.side.as_ref().is_some_and(|side| side.is_busy())
     }
 }
 

@@ -13,12 +13,17 @@ impl Row {
     /// It is this message's turn, it is not refused, and no other message of the peer is under way: nobody has to ask for more.
     #[inline(always)]
     pub(crate) fn is_next(&self, message: u32) -> bool {
-        self.numbers.is_next(message) && self.arrival_count == 0
+        self.numbers.is_next(message) && !self.ties.has_numbered()
     }
 
     /// A refusal or a recall is to be sent: its order.
     pub(crate) fn order_turn(&mut self) -> u16 {
         self.turn_sent = self.turn_sent.wrapping_add(1);
+        self.turn_sent
+    }
+
+    /// The order of the newest refusal or recall that was sent.
+    pub(crate) fn turn_order(&self) -> u16 {
         self.turn_sent
     }
 

@@ -146,8 +146,7 @@ impl Peers {
     fn is_forgettable(&self, row: u32, tickets: &impl Tickets) -> bool {
         let this = &self.rows[row];
         let is_idle = this.active == NONE && matches!(this.phase, Phase::Idle | Phase::Joined);
-        let is_held = this.directed_count > 0 || this.kept_count > 0 || this.permitted_count > 0;
-        is_idle && !this.is_named && !is_held && !tickets.holds(row)
+        is_idle && !this.is_named && !this.ties.hold_row() && !tickets.holds(row)
     }
 
     /// Whether a peer may get a row that introduced itself: if need be in the place of another.

@@ -2,12 +2,11 @@
 
 use crate::base::siphash::siphash13_words;
 use crate::base::slab::NONE;
-use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
 use crate::delivery::path::{Origin, Path, PathRest, Standing};
 use crate::peers::Peers;
 use crate::peers::kept::Forgotten;
-use crate::peers::rows::{Active, Notice, Phase, make_id};
+use crate::peers::rows::{Active, Phase, make_id};
 use crate::peers::strangers::Tickets;
 use crate::{Address, Instant, Locator, PeerError, PeerId, Secret};
 use alloc::vec::Vec;
@@ -192,28 +191,6 @@ impl Peers {
 }
 
 impl Peers {
-    /// Queues a notice to a peer that has an association.
-    pub(crate) fn notify(&mut self, row: u32, content: Content) {
-        if self.rows[row].phase == Phase::Idle {
-            return; // nobody is there to hear it
-        }
-        self.say(row, Notice::Content(content));
-    }
-
-    /// A notice leaves with the next frame to a peer.
-    pub(crate) fn say(&mut self, row: u32, notice: Notice) {
-        let active = self.activate(row);
-        self.actives[active].control.push_back(notice);
-        self.make_ready(row);
-    }
-
-    /// Tells the sender of a message that it ended here, and how many of its bytes were taken (PROTOCOL §8.6).
-    pub(crate) fn notify_done(&mut self, row: u32, message: u32, status: u8, placed_len: u64) {
-        self.notify(row, Content::Done { message, status, placed_len });
-    }
-}
-
-impl Peers {
     /// A row without an association gets one; a row at rest its active record.
     #[cold]
     #[inline(never)]
@@ -231,6 +208,19 @@ impl Peers {
         if at < self.rows[row].timer_at {
             self.arm(at, row);
         }
+    }
+
+    /// A receive is posted that names this peer: the peer is looked after, for it may be gone. False: it is not known. One look-up of the row does for
+    /// the check and the count.
+    #[inline(always)]
+    pub(crate) fn on_directed(&mut self, now: Instant, peer: PeerId) -> bool {
+        let at = self.look_by(now);
+        let Some(this) = self.rows.known_mut(peer) else { return false };
+        this.ties.on_directed();
+        if at < this.timer_at {
+            self.arm(at, peer.row());
+        }
+        true
     }
 
     /// When a peer of whom something is waited for is asked at the latest.

@@ -1,0 +1,94 @@
+//! What the rooms above have of a peer, counted.
+//!
+//! As long as there is any, the peer's row stays known (PROTOCOL §3.15); and of whom something is waited for is asked now and then whether it lives (§4.2).
+
+/// What hangs on one row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ties {
+    /// Posted receives that name the peer as their source.
+    directed_count: u32,
+    /// Arrivals of the peer there are, whatever their stage.
+    kept_count: u32,
+    /// Those of them that are known by their numbers: they wait for their turn, or for more of their bytes.
+    arrival_count: u32,
+    /// The peer's places in lists of those who may use a region.
+    permitted_count: u32,
+}
+
+impl Ties {
+    /// The application waits for the peer, or has not yet taken what it sent, or lets it use a region.
+    pub(super) fn hold_row(&self) -> bool {
+        self.directed_count > 0 || self.kept_count > 0 || self.permitted_count > 0
+    }
+
+    /// Something of the peer's is waited for.
+    pub(super) fn are_waiting(&self) -> bool {
+        self.directed_count > 0 || self.arrival_count > 0
+    }
+}
+
+/// Receives.
+impl Ties {
+    /// A receive is posted that names the peer.
+    #[inline(always)]
+    pub(super) fn on_directed(&mut self) {
+        self.directed_count += 1;
+    }
+
+    /// Such a receive is posted no more.
+    #[inline(always)]
+    pub(crate) fn on_directed_over(&mut self) {
+        self.directed_count -= 1;
+    }
+
+    /// Whether there are such receives.
+    pub(crate) fn has_directed(&self) -> bool {
+        self.directed_count > 0
+    }
+}
+
+/// Arrivals.
+impl Ties {
+    /// A message of the peer is here.
+    #[inline(always)]
+    pub(crate) fn on_kept(&mut self) {
+        self.kept_count += 1;
+    }
+
+    /// A message of the peer is gone.
+    #[inline(always)]
+    pub(crate) fn on_dropped(&mut self) {
+        self.kept_count -= 1;
+    }
+
+    /// A message is known by its number from now on.
+    #[inline(always)]
+    pub(crate) fn on_numbered(&mut self) {
+        self.arrival_count += 1;
+    }
+
+    /// A message is not known by its number any more.
+    #[inline(always)]
+    pub(crate) fn on_number_over(&mut self) {
+        self.arrival_count -= 1;
+    }
+
+    /// Whether messages are known by their numbers: one of them may be the next.
+    #[inline(always)]
+    pub(crate) fn has_numbered(&self) -> bool {
+        self.arrival_count > 0
+    }
+}
+
+/// Regions.
+impl Ties {
+    /// A list of those who may use a region names the peer.
+    pub(crate) fn on_permitted(&mut self) {
+        self.permitted_count = self.permitted_count.saturating_add(1);
+    }
+
+    /// Such a list is gone.
+    pub(crate) fn on_permitted_over(&mut self) {
+        self.permitted_count = self.permitted_count.saturating_sub(1);
+    }
+}
