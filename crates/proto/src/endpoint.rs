@@ -23,7 +23,6 @@ use alloc::vec::Vec;
 use crate::base::api::{Event, Opening, TxFrame};
 use crate::base::counters::Counters;
 use crate::base::limits::{Limits, Settings, SettingsError};
-use crate::base::slab::NONE;
 use crate::base::types::{Identity, Instant, Locator, PeerId};
 use crate::bulk::Bulk;
 use crate::bulk::outgoing::RESULT_BIT;
@@ -31,7 +30,6 @@ use crate::delivery::path::{Path, Standing};
 use crate::messages::Messages;
 use crate::onesided::Onesided;
 use crate::peers::Peers;
-use crate::peers::rows::{Phase, Row};
 use crate::seal::TrainChecks;
 use crate::streams::Streams;
 use crate::wire::{self};
@@ -75,22 +73,22 @@ impl Endpoint {
 
     /// A peer with this identity, whatever its secret. Looks at all peers.
     pub fn find_peer(&self, identity: &Identity) -> Option<PeerId> {
-        self.peers().rows.find_any(*identity).map(|row| self.peers().rows[row].peer)
+        self.peers().rows.find_any(*identity).map(|row| self.peers().rows[row].peer())
     }
 
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
-        self.peers().rows.known(peer).map(|row| row.identity)
+        self.peers().rows.known(peer).map(|row| row.identity())
     }
 
     /// Where the peer said it is, in its address: known also when no path leads there any more.
     pub fn first_locator_of(&self, peer: PeerId) -> Option<Locator> {
-        self.peers().rows.known(peer).map(|row| row.first_locator)
+        self.peers().rows.known(peer).map(|row| row.first_locator())
     }
 
     /// Whether the peer has verified itself and its association lives.
     pub fn is_joined(&self, peer: PeerId) -> bool {
-        self.peers().rows.known(peer).is_some_and(|row| row.phase == Phase::Joined)
+        self.peers().rows.known(peer).is_some_and(|row| row.is_joined())
     }
 
     /// A path that frames will take from now on: whoever knows that long frames do not pass there says so
@@ -103,20 +101,19 @@ impl Endpoint {
     /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company. Not where each message is given to its link
     /// by itself (PROTOCOL §7.10): company saves nothing there, and who waits for it is sent with a number, and acknowledged.
     pub fn is_busy(&self, peer: PeerId) -> bool {
-        let is_busy = |row: &Row| {
-            let active = &self.peers().actives[row.active];
-            let is_given = || active.paths[usize::from(active.main)].may_be_given();
+        let row = self.peers().rows.known(peer);
+        row.and_then(|row| self.peers().actives.of(row)).is_some_and(|active| {
+            let is_given = || active.main_path().may_be_given();
             active.paths.iter().any(|path| !path.flight().is_empty()) && !is_given()
-        };
-        self.peers().rows.known(peer).is_some_and(|row| row.active != NONE && is_busy(row))
+        })
     }
 
     /// Since when nothing was heard of a peer that owes us an answer; `None` if it is not silent.
     pub fn silent_since(&self, peer: PeerId) -> Option<Instant> {
-        let row = self.peers().rows.known(peer).filter(|row| row.active != NONE)?;
-        let probing =
-            self.peers().actives[row.active].paths.iter().any(|path| path.probe_count() > 1);
-        probing.then_some(row.heard_at)
+        let row = self.peers().rows.known(peer)?;
+        let active = self.peers().actives.of(row)?;
+        let probing = active.paths.iter().any(|path| path.probe_count() > 1);
+        probing.then_some(row.heard_at())
     }
 
     /// Something the application waits for.

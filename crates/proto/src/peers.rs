@@ -24,14 +24,17 @@ pub(crate) mod contact;
 pub(crate) mod contest;
 pub(crate) mod farewell;
 pub(crate) mod kept;
+
 pub(crate) mod line;
 pub(crate) mod links;
+pub(crate) mod look;
 pub(crate) mod news;
 pub(crate) mod notices;
 pub(crate) mod numbers;
 pub(crate) mod obstacle;
 pub(crate) mod output;
 pub(crate) mod pairs;
+pub(crate) mod paths;
 pub(crate) mod received;
 pub(crate) mod rows;
 pub(crate) mod seals;

@@ -33,7 +33,7 @@ use crate::base::types::{Instant, Lending, Memory, PeerId, StreamId, StreamInfo,
 use crate::bulk::arrival::{Stage, held_len};
 use crate::delivery::content::Content;
 use crate::messages::Messages;
-use crate::peers::rows::{Phase, Row};
+use crate::peers::rows::Row;
 use crate::peers::strangers::Tickets;
 use crate::streams::records::{Outbound, ToldChunk, ToldEnd, ToldFront};
 use crate::wire::{Class, MessageHead};
@@ -436,7 +436,7 @@ impl Streams {
             messages.bulk.peers.look_after(now, row); // whoever reads it must hear of its sender's death
         }
         let this = &messages.bulk.peers.rows[row];
-        self.begin(this.peer, this.local_id, tag, is_over)
+        self.begin(this.peer(), this.association(), tag, is_over)
     }
 
     /// A further chunk of a stream: lent, held or dropped. False: there is no room.
@@ -492,7 +492,7 @@ impl Streams {
             return false;
         }
         let slot = self.inbound.next_slot();
-        let source = messages.bulk.peers.rows[row].peer;
+        let source = messages.bulk.peers.rows[row].peer();
         let (id, info) =
             (StreamId(self.inbound.key(slot)), StreamInfo { source, handler: tag.handler });
         if !memory.hand_over(id, info, body, tag.is_end) {

@@ -152,13 +152,13 @@ fn brought_to_the_edge(mut sides: [Side; 2]) -> ([Side; 2], PeerId, u64) {
     run(&mut sides, &mut now, usize::MAX);
     for side in &mut sides {
         let ep = &mut side.ep;
-        if ep.messages.bulk.peers.rows[0].active == NONE {
+        if ep.messages.bulk.peers.rows[0].active() == NONE {
             ep.messages.bulk.peers.activate(0);
         }
         let row = &mut ep.messages.bulk.peers.rows[0];
         row.numbers.move_to(EDGE, EDGE);
-        (row.turn_sent, row.turn_heard) = (u16::MAX, u16::MAX);
-        let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
+        row.move_turns_to(u16::MAX);
+        let path = &mut ep.messages.bulk.peers.actives[row.active()].paths[0];
         path.begin_at(EDGE);
     }
     (sides, peer, now)
@@ -333,8 +333,8 @@ fn train_crosses_the_wrap_of_packet_numbers() {
     for side in &mut sides {
         side.ep.messages.bulk.peers.activate(0);
         let path = &mut side.ep.messages.bulk.peers.actives
-            [side.ep.messages.bulk.peers.rows[0].active]
-            .paths[0];
+            [side.ep.messages.bulk.peers.rows[0].active()]
+        .paths[0];
         path.begin_at((1 << 32) - 20);
     }
     send(&mut sides, now, peer, 300_000);
@@ -365,7 +365,7 @@ fn refusal_and_recall_cross_the_wrap_of_their_order_and_of_message_numbers() {
     for n in 1..=20 {
         assert_eq!(sides[0].ram.0[n], sides[1].ram.0[n], "message {n}");
     }
-    assert!(sides[1].ep.messages.bulk.peers.rows[0].turn_sent < 100, "the order wrapped");
+    assert!(sides[1].ep.messages.bulk.peers.rows[0].turn_order() < 100, "the order wrapped");
     assert_eq!(sides[0].ep.messages.bulk.send_count(), 0);
 }
 
@@ -384,14 +384,14 @@ fn replay(sides: &mut [Side; 2], now: u64, recorded: &[u8], rounds: u64) -> (u64
     ep.messages.bulk.peers.activate(0);
     let row = &mut ep.messages.bulk.peers.rows[0];
     row.numbers.move_to(row.numbers.next_out(), (rounds << 32) + 1);
-    let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
+    let path = &mut ep.messages.bulk.peers.actives[row.active()].paths[0];
     path.begin_receiving_at((rounds << 32) + u64::from(low));
     let before = (
         ep.messages.bulk.peers.counters.packets_duplicate,
         ep.messages.bulk.peers.counters.frames_unkeyed,
     );
     ep.on_frame(Instant(now), 0, Locator([1; 24]), recorded, ram);
-    let path = &ep.messages.bulk.peers.actives[ep.messages.bulk.peers.rows[0].active].paths[0];
+    let path = &ep.messages.bulk.peers.actives[ep.messages.bulk.peers.rows[0].active()].paths[0];
     let taken = path.received().largest() - ((rounds << 32) + u64::from(low) - 1);
     assert_eq!(ep.messages.bulk.peers.counters.packets_duplicate, before.0);
     (taken, ep.messages.bulk.peers.counters.frames_unkeyed - before.1)
@@ -428,7 +428,7 @@ fn answers_and_resting_rows_cross_the_wrap_too() {
             // Both rest, and what is kept of their numbers must do.
             now += 20 * SECOND;
             for peers in sides.each_mut().map(|side| &mut side.ep.messages.bulk.peers) {
-                if peers.rows[0].active != NONE {
+                if peers.rows[0].active() != NONE {
                     peers.rest(Instant(now), 0);
                 }
             }

@@ -28,7 +28,7 @@ impl Bulk {
     /// changed: it is another one.
     #[inline(always)]
     pub(crate) fn take_ack_of_front(&mut self, row: u32, ack: &AckView<'_>) -> Option<Told> {
-        let active_slot = self.peers.rows[row].active;
+        let active_slot = self.peers.rows[row].active();
         let active = self.peers.actives.get_mut(active_slot).expect("heard of");
         let path_index = usize::from(ack.path());
         let path = active.paths.get_mut(path_index)?;
@@ -49,7 +49,7 @@ impl Bulk {
     /// Any other Ack, whose contents all wait for `take_accepted`. `None`: nobody has such a path, or such packets.
     pub(crate) fn take_any_ack(&mut self, row: u32, ack: &AckView<'_>) -> Option<Told> {
         self.peers.counters.acks_in += 1;
-        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("heard of");
+        let active = self.peers.actives.of_mut(&self.peers.rows[row]).expect("heard of");
         let path_index = usize::from(ack.path());
         let path = active.paths.get_mut(path_index)?;
         let in_flight_before = path.flight().bytes_in_flight();

@@ -98,7 +98,7 @@ impl Bulk {
         head: &MessageHead,
         fit: &Fit,
     ) -> u32 {
-        let mut arrival = Arrival::new(self.peers.rows[row].peer, head, Stage::Arriving);
+        let mut arrival = Arrival::new(self.peers.rows[row].peer(), head, Stage::Arriving);
         if arrival.is_large {
             self.peers.counters.rendezvous_in += 1;
         }
@@ -134,7 +134,7 @@ impl Bulk {
         head: &MessageHead,
         fit: &Fit,
     ) -> (u32, bool) {
-        let mut arrival = Arrival::new(self.peers.rows[row].peer, head, Stage::Arriving);
+        let mut arrival = Arrival::new(self.peers.rows[row].peer(), head, Stage::Arriving);
         arrival.is_large = true;
         let slot = self.insert_bound(arrival, Progress::bound(fit, now));
         if fit.cap > 0 {

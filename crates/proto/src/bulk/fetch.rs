@@ -39,7 +39,7 @@ impl Bulk {
     /// Whether a peer can fetch what is announced to it. Above a length that costs less than two copies.
     #[inline(never)]
     pub(crate) fn is_fetched_by(&self, row: u32) -> bool {
-        let active = self.peers.actives.get(self.peers.rows[row].active);
+        let active = self.peers.awake(row);
         let may_fetch = |path: &Path| path.is_usable() && path.can_fetch();
         active.is_some_and(|active| active.paths.iter().any(may_fetch))
     }
@@ -65,7 +65,7 @@ impl Bulk {
             }
             let arrival = &self.arrivals[slot];
             let progress = &self.progress[arrival.progress];
-            let active = self.peers.actives.get(self.peers.rows[arrival.row].active);
+            let active = self.peers.awake(arrival.row);
             let way = active.and_then(|active| active.paths.iter().find(|path| path.can_fetch()));
             let gap = progress.gaps.first_gap();
             if let (Some(whereabouts), Some(path), Some((start, end))) = (progress.told, way, gap) {

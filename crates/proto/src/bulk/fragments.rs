@@ -25,7 +25,7 @@ use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
 use crate::peers::acks::{note_ack_sent, plain_ack};
 use crate::peers::choice::Next;
-use crate::peers::rows::{Active, Phase, row_of_id};
+use crate::peers::rows::{Active, row_of_id};
 use crate::wire::{self, AckRepr, Class, FragmentsRepr, Header, MessageHead, TrainRepr};
 
 /// Shorter messages fit into any frame.
@@ -61,7 +61,7 @@ impl Bulk {
 
     fn plan_fragments(&self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
         let this = &self.peers.rows[row];
-        let active = self.peers.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
+        let active = self.peers.actives.of(this).filter(|_| this.is_joined())?;
         let send = self.outgoing.get(active.line.unsent())?;
         let may_go = !send.is_large
             && send.stage == SendStage::Waiting
@@ -126,17 +126,12 @@ impl Bulk {
     fn start_fragments(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
         let &Plan { slot, start, len, count, payload_len, .. } = plan;
         let this = &self.peers.rows[row];
-        let path = &self.peers.actives[this.active].paths[plan.path];
+        let path = &self.peers.actives[this.active()].paths[plan.path];
         let serial = self.outgoing.serial(slot);
         let send = &mut self.outgoing[slot];
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
         let repr = FragmentsRepr {
-            header: Header {
-                to: this.remote_id,
-                packet: path.flight().next_packet(),
-                path: plan.path as u8,
-                form: this.version,
-            },
+            header: this.header(path.flight().next_packet(), plan.path as u8),
             head: MessageHead {
                 class: Class::Fragment,
                 space: send.space,
@@ -160,7 +155,7 @@ impl Bulk {
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
         train.is_unasked = true;
 
-        let active = &mut self.peers.actives[this.active];
+        let active = &mut self.peers.actives[this.active()];
         // Of a message that goes in one train no parts are kept: if it is cut later it gets them then (`keep_parts`).
         let is_all = self.parts.get_mut(send.parts).is_none_or(|parts| {
             parts.unsent.take_front(len);

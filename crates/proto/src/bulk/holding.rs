@@ -54,7 +54,7 @@ impl Bulk {
         body: &[u8],
         stage: Stage,
     ) -> Option<u32> {
-        let mut arrival = Arrival::new(self.peers.rows[row].peer, head, stage);
+        let mut arrival = Arrival::new(self.peers.rows[row].peer(), head, stage);
         // A large message is announced even if its first bytes find no room (PROTOCOL §8.1).
         let hold_len =
             if arrival.is_large { body.len() } else { usize::try_from(head.total).ok()? };
@@ -102,7 +102,8 @@ impl Bulk {
             to.copy_from_slice(body);
             rest = behind;
         }
-        let mut arrival = Arrival { hold, ..Arrival::new(self.peers.rows[row].peer, head, stage) };
+        let mut arrival =
+            Arrival { hold, ..Arrival::new(self.peers.rows[row].peer(), head, stage) };
         self.charge(&mut arrival);
         Some(self.insert_arrival(arrival))
     }
@@ -161,7 +162,7 @@ impl Bulk {
 
     /// A message whose turn has not come is over: only its number is kept, to be counted then.
     pub(crate) fn keep_number(&mut self, row: u32, head: &MessageHead) {
-        let source = self.peers.rows[row].peer;
+        let source = self.peers.rows[row].peer();
         let slot = self.insert_arrival(Arrival::new(source, head, Stage::Lapsed));
         self.map(slot);
     }

@@ -96,7 +96,7 @@ impl Bulk {
         // What goes ahead of its grant ends in a shorter frame.
         let is_ahead = gap.0 < progress.ahead_to;
         let end = gap.1.min(if is_ahead { progress.ahead_to } else { progress.granted_to });
-        let active = self.peers.actives.get(self.peers.rows[arrival.row].active)?;
+        let active = self.peers.awake(arrival.row)?;
         let mut paths = active.paths.iter().filter(|path| path.source_link() == link);
         let path = paths.next().filter(|_| gap.0 < end)?;
         let own_check = || self.peers.links.of(link).payload_check;
@@ -187,7 +187,7 @@ impl Bulk {
         }
         if is_inner
             && len >= FULL_LEN_MIN
-            && let Some(active) = self.peers.actives.get_mut(self.peers.rows[row].active)
+            && let Some(active) = self.peers.actives.of_mut(&self.peers.rows[row])
         {
             let mut paths = active.paths.iter_mut();
             if let Some(path) = paths.find(|path| path.source_link() == link) {

@@ -59,7 +59,7 @@ impl Bulk {
         // simpler than granting around it, and its bytes are ignored when they come again.
         progress.granted_to = progress.first_wanted();
         let remaining = progress.cap - progress.granted_to;
-        let active = self.peers.actives.get(self.peers.rows[self.arrivals[slot].row].active);
+        let active = self.peers.awake(self.arrivals[slot].row);
         let is_free = active.is_some_and(|active| active.grants_soon());
         self.grants.start(slot, remaining, is_free);
         self.granting.push(slot);
@@ -120,18 +120,9 @@ impl Bulk {
 
     /// Bytes of Data a frame from this peer holds.
     pub(super) fn data_len(&self, row: u32) -> u64 {
-        let frame_len = match self.peers.actives.get(self.peers.rows[row].active) {
-            Some(active) if active.frame_len > 0 => active.frame_len,
-            _ => self.peers.rows[row].frame_len_max.min(self.peers.settings.frame_len_max),
-        };
-        let check_len = if self.is_checked(row) { CHECK_HEAD_LEN } else { 0 };
-        u64::from(frame_len) - (HEADER_LEN + check_len + DATA_HEAD_LEN) as u64
-    }
-
-    /// Whether this peer's frames state sums of their bodies: as we know it, or as we do ourselves.
-    pub(crate) fn is_checked(&self, row: u32) -> bool {
-        let active = self.peers.actives.get(self.peers.rows[row].active);
-        active.and_then(|active| active.is_checked).unwrap_or(self.peers.settings.payload_check)
+        let check_len = if self.peers.is_checked(row) { CHECK_HEAD_LEN } else { 0 };
+        let head_len = (HEADER_LEN + check_len + DATA_HEAD_LEN) as u64;
+        u64::from(self.peers.frame_len_of(row)) - head_len
     }
 
     /// Grants as long as somebody may be granted.
@@ -374,7 +365,7 @@ impl Bulk {
         if let Some(&slot) = self.sends_by_number.get(&number_key(row, message)) {
             return Some(slot);
         }
-        let active = self.peers.rows[row].active;
+        let active = self.peers.rows[row].active();
         if active == NONE || !self.peers.rows[row].numbers.holds_any_back() {
             return None;
         }

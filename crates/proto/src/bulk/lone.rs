@@ -14,10 +14,8 @@ use crate::bulk::Bulk;
 use crate::bulk::outgoing::{Bytes, SEND_BIT, SendStage};
 use crate::delivery::content::Content;
 use crate::peers::acks::{note_ack_sent, plain_ack};
-use crate::peers::rows::{Active, Phase, Row};
-use crate::wire::{
-    self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
-};
+use crate::peers::rows::{Active, Row};
+use crate::wire::{self, ACKED_EAGER_LEN, AckRepr, EagerRepr, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX};
 
 /// A frame whose head is written: the payload of its message follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +87,7 @@ impl Bulk {
         let message = this.numbers.post();
         let path = &self.peers.actives[leave.active].paths[usize::from(leave.index)];
         let packet = path.flight().next_packet();
-        let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
+        let header = this.header(packet, leave.index);
         let eager = EagerRepr {
             space: spec.space,
             message: message as u32,
@@ -123,8 +121,8 @@ impl Bulk {
         if !peers.may_be_quick() {
             return None;
         }
-        let this = peers.rows.known(spec.peer).filter(|this| this.phase == Phase::Joined)?;
-        Some((this, peers.actives.get(this.active)?))
+        let this = peers.rows.known(spec.peer).filter(|this| this.is_joined())?;
+        Some((this, peers.actives.of(this)?))
     }
 
     /// Whether a message may leave as it is posted, and how.
@@ -145,7 +143,7 @@ impl Bulk {
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
         let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
         let is_fitting = head_len + len as usize <= usize::from(path.frame_len());
-        is_fitting.then_some(Leave { active: this.active, index, ack, head_len, cost })
+        is_fitting.then_some(Leave { active: this.active(), index, ack, head_len, cost })
     }
 
     /// The acknowledgement that a message by this path takes with it, if one waits. `None`: it cannot go with one message alone.
@@ -186,7 +184,7 @@ impl Bulk {
             let acked = &mut active.paths[usize::from(ack.path)];
             note_ack_sent(acked, row, &mut self.peers.timers, &mut self.peers.counters);
         }
-        let timer_at = self.peers.rows[row].timer_at;
+        let timer_at = self.peers.rows[row].timer_at();
         let is_spent = self.peers.rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
         self.peers.after_packet((row, timer_at), look_at, is_spent);
         way

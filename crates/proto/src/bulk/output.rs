@@ -34,7 +34,7 @@ impl Bulk {
         if let Some(send) =
             self.outgoing.get(active.line.unsent()).filter(|_| !active.line.has_lost())
         {
-            let frame_len = active.paths[usize::from(active.main)].frame_len();
+            let frame_len = active.main_path().frame_len();
             return match send.total >= u64::from(frame_len) {
                 true if send.is_large => (send.total, Next::Announcement),
                 true => (send.total, Next::Fragments),
@@ -87,7 +87,7 @@ impl Bulk {
 impl Bulk {
     /// Messages in order, what was lost first, within window and credit.
     pub(crate) fn write_messages(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
-        let active = self.peers.rows[row].active;
+        let active = self.peers.rows[row].active();
         if !self.peers.actives[active].paths[index].has_window() {
             return;
         }
@@ -199,7 +199,7 @@ impl Bulk {
     ) -> bool {
         let Some((mut head, len)) = self.fit_record(row, index, slot, frame) else { return false };
         let serial = self.outgoing.serial(slot);
-        let active = &mut self.peers.actives[self.peers.rows[row].active];
+        let active = &mut self.peers.actives[self.peers.rows[row].active()];
         let send = &mut self.outgoing[slot];
         let cost = eager_cost(len as u32);
         if !active.credit.allows(cost) {
@@ -273,11 +273,11 @@ impl Bulk {
         frame: &Frame<'_>,
     ) -> bool {
         let this = &self.peers.rows[row];
-        let active = &mut self.peers.actives[this.active];
+        let active = &mut self.peers.actives[this.active()];
         let slot = active.line.unsent();
         let has_waited =
             active.paths.iter().any(|path| path.has_ack_waited() || path.is_probe_due());
-        let has_other = !active.control.is_empty() || active.line.has_lost() || active.ping;
+        let has_other = active.has_content_beside_unsent();
         if has_waited || has_other || slot == NONE {
             return false;
         }

@@ -123,7 +123,7 @@ impl Bulk {
             return false;
         }
         let this = &mut self.peers.rows[row];
-        let active = self.peers.actives.get(this.active);
+        let active = self.peers.actives.of(this);
         active.is_some_and(|active| active.must_ask(total)) || this.ahead.asks_first()
     }
 
@@ -154,7 +154,7 @@ impl Bulk {
     fn enqueue(&mut self, spec: &SendSpec<'_>, bytes: Bytes, total: u64, is_large: bool) -> ReqId {
         let row = spec.peer.row();
         let this = &mut self.peers.rows[row];
-        let (active, is_ready) = (this.active, this.is_ready);
+        let (active, is_ready) = (this.active(), this.is_ready());
         let message = this.numbers.post();
         let key = self.enter((active, message), spec, (bytes, total), is_large, SendStage::Waiting);
         if !is_ready {
@@ -196,7 +196,7 @@ impl Bulk {
     ) -> ReqId {
         let row = spec.peer.row();
         let this = &mut self.peers.rows[row];
-        let name = (this.active, this.numbers.post());
+        let name = (this.active(), this.numbers.post());
         let key = self.enter(name, spec, (Bytes::User(buf), len), true, SendStage::Sent);
         let send = &mut self.outgoing[key as u32];
         self.peers.rows[row].ahead.announce_given(&mut send.announced);

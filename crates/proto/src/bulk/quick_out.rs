@@ -12,10 +12,10 @@ use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
 use crate::delivery::frame::{start, start_sealed};
 use crate::peers::acks::{note_ack_sent, plain_ack};
-use crate::peers::rows::{Active, Phase, Row};
+use crate::peers::rows::{Active, Row};
 use crate::wire::{
-    self, ACKED_EAGER_LEN, CHECK_HEAD_LEN, HEADER_LEN, Header, LONE_EAGER_LEN, Writer,
-    ack_head_len, eager_head_len,
+    self, ACKED_EAGER_LEN, CHECK_HEAD_LEN, HEADER_LEN, LONE_EAGER_LEN, Writer, ack_head_len,
+    eager_head_len,
 };
 use alloc::vec::Vec;
 
@@ -30,9 +30,9 @@ impl Bulk {
     /// A frame of whole messages to a peer with several paths. A function of its own, so that the only path of other peers is a constant.
     #[inline(never)]
     fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let active = &self.peers.actives[self.peers.rows[row].active];
+        let active = self.peers.active_of(row);
         active.are_paths_calm_but_for_acks(now) && {
-            let main = active.main;
+            let main = active.main();
             self.write_lone(now, row, Some(main), tx)
         }
     }
@@ -41,7 +41,7 @@ impl Bulk {
     #[inline(always)]
     fn write_lone(&mut self, now: Instant, row: u32, main: Option<u8>, tx: &mut TxFrame) -> bool {
         let this = &mut self.peers.rows[row];
-        let Some(active) = self.peers.actives.get_mut(this.active) else {
+        let Some(active) = self.peers.actives.of_mut(this) else {
             return false;
         };
         let index = match main {
@@ -49,7 +49,7 @@ impl Bulk {
             None if active.paths.len() == 1 => 0,
             None => return self.write_quick_main(now, row, tx),
         };
-        if this.phase != Phase::Joined || !active.is_plain(usize::from(index)) {
+        if !this.is_joined() || !active.is_plain(usize::from(index)) {
             return false;
         }
         let riding = match main {
@@ -74,7 +74,7 @@ impl Bulk {
         }
         start_sealed(tx, path.link(), path.locator());
         let packet = path.flight().next_packet();
-        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        let header = this.header(packet, index);
         wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.seal(path));
         tx.body_len = len as usize;
         put_whole(&mut tx.body, send, len);
@@ -83,7 +83,7 @@ impl Bulk {
         let is_spent = !active.line.has_granted(); // plain, and nothing left: it need not be asked again
         let content = Content::Message { slot, serial, offset: 0, len };
         let look_at = path.on_sent_one(now, content, frame_len as u16, &self.peers.settings);
-        let timer_at = this.timer_at;
+        let timer_at = this.timer_at();
         self.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
@@ -99,7 +99,7 @@ impl Bulk {
     ) -> bool {
         let share = self.credit_for_peers();
         let this = &mut self.peers.rows[row];
-        let active = self.peers.actives.get_mut(this.active).expect("plain");
+        let active = self.peers.actives.of_mut(this).expect("plain");
         let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
             return false;
         };
@@ -116,7 +116,7 @@ impl Bulk {
         }
         start_sealed(tx, path.link(), path.locator());
         let packet = path.flight().next_packet();
-        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        let header = this.header(packet, index);
         wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.seal(path));
         tx.body_len = len as usize;
         put_whole(&mut tx.body, send, len);
@@ -127,7 +127,7 @@ impl Bulk {
         let look_at = path.on_sent_one(now, content, frame_len as u16, &self.peers.settings);
         let acked = &mut active.paths[usize::from(of)];
         note_ack_sent(acked, row, &mut self.peers.timers, &mut self.peers.counters);
-        let timer_at = this.timer_at;
+        let timer_at = this.timer_at();
         self.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
@@ -138,7 +138,7 @@ impl Bulk {
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
         let share = self.credit_for_peers();
         let this = &mut self.peers.rows[row];
-        let active = self.peers.actives.get_mut(this.active).expect("plain");
+        let active = self.peers.actives.of_mut(this).expect("plain");
         let Some(riding) = active.ack_to_ride(index) else { return false };
         let ack = riding.and_then(|of| plain_ack(now, of, &active.paths[usize::from(of)], share));
         let has_ack = ack.is_some();
@@ -164,8 +164,8 @@ impl Bulk {
             return false;
         }
         let packet = path.flight().next_packet();
-        start(tx, path.link(), path.locator(), this.secret, packet);
-        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        start(tx, path.link(), path.locator(), this.secret(), packet);
+        let header = this.header(packet, index);
         let mut writer = Writer::begin(&mut tx.head, header);
         if is_checked {
             writer.check();
@@ -182,7 +182,7 @@ impl Bulk {
             let acked = &mut active.paths[usize::from(of)];
             note_ack_sent(acked, row, &mut self.peers.timers, &mut self.peers.counters);
         }
-        let timer_at = this.timer_at;
+        let timer_at = this.timer_at();
         self.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
@@ -192,13 +192,13 @@ impl Bulk {
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let peer_count = self.peers.actives.count();
         let this = &mut self.peers.rows[row];
-        let Some(active) = self.peers.actives.get_mut(this.active) else {
+        let Some(active) = self.peers.actives.of_mut(this) else {
             return false;
         };
         let is_alone = !active.line.has_unsent() && active.is_only_messages();
         let Some(index) = active.quick_path(now).filter(|_| is_alone) else { return false };
         let path = &mut active.paths[usize::from(index)];
-        if this.phase != Phase::Joined
+        if !this.is_joined()
             || !path.is_ack_urgent()
             || path.back() != index
             || self.peers.saboteur.makes(Sabotage::AckOneTooHigh)
@@ -211,8 +211,8 @@ impl Bulk {
             return false;
         };
         let packet = path.flight().next_packet();
-        start(tx, path.link(), path.locator(), this.secret, packet);
-        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        start(tx, path.link(), path.locator(), this.secret(), packet);
+        let header = this.header(packet, index);
         let mut writer = Writer::begin(&mut tx.head, header);
         if path.payload_check() {
             writer.check();
@@ -220,7 +220,7 @@ impl Bulk {
         writer.ack(&ack, &[]);
         path.on_sent_unasked(now, tx.head.len() as u16);
         note_ack_sent(path, row, &mut self.peers.timers, &mut self.peers.counters);
-        let (timer_at, is_spent) = (this.timer_at, !active.line.has_granted());
+        let (timer_at, is_spent) = (this.timer_at(), !active.line.has_granted());
         self.peers.after_packet((row, timer_at), Instant::NEVER, is_spent);
         true
     }

@@ -62,11 +62,11 @@ impl Bulk {
 
     /// Forgets what was sent of messages from `from` on, and keeps them.
     fn hold_back(&mut self, row: u32, from: u64) {
-        let active_slot = self.peers.rows[row].active;
+        let active_slot = self.peers.rows[row].active();
         let outgoing = &self.outgoing;
         let active = &mut self.peers.actives[active_slot];
         let mut freed = 0;
-        for path in &mut active.paths {
+        for path in active.paths.iter_mut() {
             path.void(&mut |content| match *content {
                 Content::Message { slot, serial, len, .. } if outgoing.holds(slot, serial) => {
                     let held = outgoing[slot].message >= from && !outgoing[slot].is_granted();

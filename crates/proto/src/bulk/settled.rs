@@ -117,7 +117,7 @@ impl Bulk {
 
     /// All that was to be sent to a peer has failed.
     pub(crate) fn end_sends(&mut self, row: u32, failure: Failure) {
-        let active = self.peers.rows[row].active;
+        let active = self.peers.rows[row].active();
         while active != NONE && !self.peers.actives[active].line.is_empty() {
             let first = self.peers.actives[active].line.first();
             self.end_send(first, Err(failure));
@@ -126,7 +126,7 @@ impl Bulk {
 
     /// The peer leaves, and has accepted our messages below this one.
     pub(crate) fn end_accepted(&mut self, row: u32, message: u32) {
-        let active = self.peers.rows[row].active;
+        let active = self.peers.rows[row].active();
         let mut slot = self.peers.actives[active].line.first();
         while slot != NONE {
             let send = &self.outgoing[slot];

@@ -13,8 +13,7 @@ use crate::bulk::Bulk;
 use crate::bulk::outgoing::{Bytes, Parts};
 use crate::delivery::content::Content;
 use crate::delivery::path::Path;
-use crate::peers::rows::Phase;
-use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, Lane, TrainRepr};
+use crate::wire::{self, DATA_FRAME_HEAD_LEN, Lane, TrainRepr};
 
 /// Frames to send, one behind the other: heads as bytes, sealed, and payload to gather between them. Made once by the
 /// driver and used again.
@@ -141,8 +140,7 @@ impl Bulk {
         len_max: u64,
     ) -> Option<Plan> {
         let this = &self.peers.rows[row];
-        let active =
-            self.peers.actives.get_mut(this.active).filter(|_| this.phase == Phase::Joined)?;
+        let active = self.peers.actives.of_mut(this).filter(|_| this.is_joined())?;
         let (slot, serial) = loop {
             let Some((slot, serial)) = active.line.first_granted() else {
                 // Rows behind this one may have granted data; if there is none, nobody has.
@@ -206,16 +204,11 @@ impl Bulk {
     pub(crate) fn start_train(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
         let &Plan { slot, serial, len, count, payload_len, .. } = plan;
         let this = &self.peers.rows[row];
-        let path = &self.peers.actives[this.active].paths[plan.path];
+        let path = &self.peers.actives[this.active()].paths[plan.path];
         let packet = path.flight().next_packet();
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
         let repr = TrainRepr {
-            header: Header {
-                to: this.remote_id,
-                packet,
-                path: plan.path as u8,
-                form: this.version,
-            },
+            header: this.header(packet, plan.path as u8),
             lane: plan.lane,
             message: plan.message,
             offset: plan.start,
@@ -235,7 +228,7 @@ impl Bulk {
         let head_len = DATA_FRAME_HEAD_LEN as u16;
         let frame_len = head_len + if count == 1 { last_len } else { payload_len };
         self.on_train_sent(now, row, plan.path, content, (head_len, frame_len), count);
-        if let Some(active) = self.peers.actives.get_mut(self.peers.rows[row].active) {
+        if let Some(active) = self.peers.actives.of_mut(&self.peers.rows[row]) {
             active.paths.iter_mut().for_each(Path::stretch_ack);
         }
     }
@@ -250,7 +243,7 @@ impl Bulk {
         (head_len, frame_len): (u16, u16),
         count: u64,
     ) {
-        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
+        let active = self.peers.actives.of_mut(&self.peers.rows[row]).expect("planned");
         let path = &mut active.paths[path_index];
         let has_more = active.line.has_more();
         let look_at = path.on_sent_run(
@@ -261,7 +254,9 @@ impl Bulk {
             &self.peers.settings,
         );
         // The peer acknowledges trains when it suits it, but here the rest waits for that: it is asked to do it now.
-        active.ping |= has_more && !path.has_window();
+        if has_more && !path.has_window() {
+            active.ask();
+        }
         self.peers.counters.frames_out += count;
         // No path wanted anything else when the train was planned, but perhaps to acknowledge.
         let is_spent = !has_more && active.is_only_messages() && !active.must_acknowledge();
@@ -279,7 +274,7 @@ impl Bulk {
     /// What is planned leaves. Who has less to go goes next, as with the grants; equals do not take turns, for the peer
     /// expects data where the last ended (PROTOCOL §8.8).
     fn take_granted(&mut self, row: u32, plan: &Plan) {
-        let active = self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
+        let active = self.peers.actives.of_mut(&self.peers.rows[row]).expect("planned");
         active.line.take_granted();
         let send = &mut self.outgoing[plan.slot];
         let unsent = &mut self.parts[send.parts].unsent;

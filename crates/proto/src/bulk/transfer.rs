@@ -66,7 +66,7 @@ impl Bulk {
     /// Bytes of a put or a get will arrive here: they are granted. Not for nothing at all.
     pub(crate) fn start_transfer(&mut self, now: Instant, transfer: &Transfer) -> u32 {
         let &Transfer { lane, row, number, total, immediate, to, owner } = transfer;
-        let source = self.peers.rows[row].peer;
+        let source = self.peers.rows[row].peer();
         let receive = self.receives.open_for_transfer(source, to.buf, owner);
         let head = MessageHead {
             class: Class::Rts,
@@ -139,7 +139,7 @@ impl Bulk {
             message: number,
             user: owner,
             bytes,
-            peer: self.peers.rows[row].peer,
+            peer: self.peers.rows[row].peer(),
             row,
             previous: NONE,
             next: NONE,

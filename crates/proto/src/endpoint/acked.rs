@@ -8,7 +8,6 @@ use crate::bulk::acked::Told;
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
 use crate::peers::received::Learned;
-use crate::peers::rows::Phase;
 use crate::wire::AckView;
 
 impl Endpoint {
@@ -54,7 +53,7 @@ impl Endpoint {
         let Learned { is_done, has_more } =
             self.peers_mut().learn(now, row, path_index, acked, delay_ns, in_flight_before);
         if !is_done {
-            if self.peers().rows[row].phase == Phase::Joined
+            if self.peers().rows[row].is_joined()
                 && !self.peers().saboteur.makes(Sabotage::LossNeverDetected)
             {
                 self.bulk_mut().detect_lost(now, row, path_index);

@@ -14,11 +14,10 @@
 use alloc::vec::Vec;
 
 use crate::base::api::Verdict;
-use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory};
 use crate::endpoint::{Aside, Endpoint};
 use crate::peers::acks::Urgency;
-use crate::peers::rows::{Phase, row_of_id};
+use crate::peers::rows::row_of_id;
 use crate::wire::{FrameView, Lane, Record};
 
 /// What becomes of a frame's records, as far as can be said before they are worked on.
@@ -56,7 +55,7 @@ impl Endpoint {
             return false;
         }
         path.note_check(view.crc().is_some());
-        self.messages.bulk.peers.rows[row].heard_at = now;
+        self.messages.bulk.peers.rows[row].on_heard(now);
         match prospect(&view) {
             Prospect::Sure(answer) => {
                 self.peers_mut().note_received(now, row, path_index, packet, 0, answer)
@@ -81,9 +80,8 @@ impl Endpoint {
     fn row_of_aside(&self, view: &FrameView<'_>) -> Option<u32> {
         let row = row_of_id(view.header.to);
         let this = self.peers().rows.get(row)?;
-        let is_version = view.header.version() == this.version;
-        let is_joined = this.local_id == view.header.to && this.phase == Phase::Joined;
-        (is_version && is_joined).then_some(row)
+        let is_version = view.header.version() == this.version();
+        (is_version && this.is_joined_as(view.header.to)).then_some(row)
     }
 
     /// A frame that was put aside is worked on now. In the order in which they came; when all are, `end_aside`.
@@ -125,12 +123,13 @@ impl Endpoint {
 
     /// A frame that was put aside is not accepted: it counts as not received.
     fn reject_aside(&mut self, row: u32, view: &FrameView<'_>) {
-        let this = &self.messages.bulk.peers.rows[row];
-        if this.local_id != view.header.to || this.active == NONE {
+        let peers = self.peers_mut();
+        let this = &peers.rows[row];
+        if this.association() != view.header.to {
             return; // it ended the association itself
         }
-        let paths = &mut self.messages.bulk.peers.actives[this.active].paths;
-        if let Some(path) = paths.get_mut(usize::from(view.header.path)) {
+        let Some(active) = peers.actives.of_mut(this) else { return };
+        if let Some(path) = active.paths.get_mut(usize::from(view.header.path)) {
             path.reject_aside(view.header.packet);
         }
     }
@@ -140,14 +139,12 @@ impl Endpoint {
         let mut aside: Vec<Aside> = core::mem::take(&mut self.aside);
         for Aside { local_id, path_index } in aside.drain(..) {
             let row = row_of_id(local_id);
-            let Some(this) = self.messages.bulk.peers.rows.get(row) else { continue };
-            if this.local_id != local_id || this.active == NONE {
-                continue;
-            }
-            let paths = &mut self.messages.bulk.peers.actives[this.active].paths;
-            let Some(path) = paths.get_mut(usize::from(path_index)) else { continue };
+            let peers = &mut self.messages.bulk.peers;
+            let this = peers.rows.get(row).filter(|this| this.association() == local_id);
+            let Some(active) = this.and_then(|this| peers.actives.of_mut(this)) else { continue };
+            let Some(path) = active.paths.get_mut(usize::from(path_index)) else { continue };
             path.end_aside();
-            self.peers_mut().make_ready(row);
+            peers.make_ready(row);
         }
         self.aside = aside; // its memory is used again
     }

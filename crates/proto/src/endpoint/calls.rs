@@ -40,9 +40,9 @@ impl Endpoint {
             .filter(|&row| {
                 let this = &self.peers().rows[row];
                 let is_it = |path: &Path| path.is_usable() && path.leads_to(link, locator);
-                match self.peers().actives.get(this.active) {
+                match self.peers().actives.of(this) {
                     Some(active) => active.paths.iter().any(is_it),
-                    None => this.rest.iter().chain(this.more_rest.iter().flatten()).any(|path| {
+                    None => this.resting_paths().any(|path| {
                         path.standing == Standing::Proven
                             && path.link == link
                             && path.locator == *locator
@@ -51,7 +51,7 @@ impl Endpoint {
             })
             .collect();
         for row in dead {
-            self.on_peer_died(now, self.peers().rows[row].peer);
+            self.on_peer_died(now, self.peers().rows[row].peer());
         }
     }
 }

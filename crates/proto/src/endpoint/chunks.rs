@@ -94,7 +94,7 @@ impl Endpoint {
             Some(true) => Ending::Good,
             Some(false) => Ending::GivenUp,
         };
-        let spec = chunk_spec(self.peers().rows[row].peer, self.streams.next_tag(slot, ending));
+        let spec = chunk_spec(self.peers().rows[row].peer(), self.streams.next_tag(slot, ending));
         let given = self.prepare_given_of(now, &spec, len.into(), head)?;
         let of = Of::Begun { slot, ending, is_filled: piece_len.is_none() };
         Some(GivenChunk { given, row, len, of })
@@ -140,7 +140,7 @@ impl Endpoint {
         }
         let tag = self.streams.next_tag(slot, Ending::Open);
         let payload = Payload::InPlace { buf, len };
-        let spec = SendSpec { payload, user, ..chunk_spec(self.peers().rows[row].peer, tag) };
+        let spec = SendSpec { payload, user, ..chunk_spec(self.peers().rows[row].peer(), tag) };
         let note = self.prepare_told_in(now, &spec, head)?;
         Some(GivenTold { note, row, spec })
     }
@@ -236,7 +236,7 @@ impl Endpoint {
         let end = self.streams.front_told_end(&self.messages)?;
         let peers = self.peers();
         let this = &peers.rows[end.peer.row()];
-        let active = peers.actives.get(this.active)?;
+        let active = peers.actives.of(this)?;
         let index = active.clear_path(now, 0)?;
         let note = NoteRepr::Done { message: end.message, placed_len: end.placed_len };
         self.write_note(now, (this, active), index, note, head)

@@ -82,11 +82,8 @@ impl Endpoint {
         while let Some(row) = self.peers_mut().timers.next_ack(now) {
             self.peers_mut().on_ack_timer(now, row);
         }
-        while let Some((at, row)) = self.peers_mut().timers.next_row(now) {
-            if self.peers().rows.get(row).is_some_and(|this| this.timer_at == at) {
-                self.peers_mut().rows[row].timer_at = Instant::NEVER;
-                self.on_row_timer(now, row);
-            }
+        while let Some(row) = self.peers_mut().next_due_row(now) {
+            self.on_row_timer(now, row);
         }
         self.peers_mut().forget_old_timers();
         if self.peers().timers.strangers_at() <= now {
@@ -106,7 +103,7 @@ impl Endpoint {
         if !self.peers_mut().wakes_for(row, is_expecting) {
             return;
         }
-        let ended = match self.peers().rows[row].phase {
+        let ended = match self.peers().rows[row].phase() {
             Phase::Idle => return,
             Phase::Hello => self.peers_mut().tend_contact(now, row),
             Phase::Echo | Phase::Joined => self.tend_paths(now, row, is_expecting),
@@ -142,7 +139,7 @@ impl Endpoint {
 
     /// The driver knows that the peer's process is dead.
     pub fn on_peer_died(&mut self, now: Instant, peer: PeerId) {
-        if self.peers().rows.known(peer).is_some_and(|row| row.phase != Phase::Idle) {
+        if self.peers().rows.known(peer).is_some_and(|row| row.is_in_contact()) {
             self.end_association(now, peer.row(), Some(GoneReason::Died));
         }
     }

@@ -57,7 +57,7 @@ impl Endpoint {
 
     fn tend_leaving(&mut self, now: Instant, row: u32) {
         let this = &self.peers().rows[row];
-        let (phase, is_self) = (this.phase, this.remote_id == this.local_id);
+        let (phase, is_self) = (this.phase(), this.is_self());
         if phase == Phase::Idle {
             return;
         }
@@ -137,7 +137,7 @@ impl Endpoint {
         if self.peers().rows.known(peer).is_none() {
             return;
         }
-        if self.peers().rows[row].phase != Phase::Idle {
+        if self.peers().rows[row].is_in_contact() {
             self.part_with(now, row, Some(GoneReason::Forgotten));
         }
         self.messages.forget_messages(now, row);
@@ -157,8 +157,8 @@ impl Endpoint {
 
     fn end_with(&mut self, now: Instant, row: u32, reason: Option<GoneReason>, failure: Failure) {
         let this = &self.peers().rows[row];
-        if this.is_named {
-            let peer = this.peer;
+        if this.is_named() {
+            let peer = this.peer();
             self.onesided.portals.part_with(peer);
         }
         self.messages.end_sends(row, failure);

@@ -20,10 +20,9 @@ use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
 use crate::endpoint::told::Taken;
 use crate::messages::take::Miss;
-use crate::peers::acks::note_ack_sent;
-use crate::peers::rows::{Phase, Row, row_of_id};
+use crate::peers::rows::{Row, row_of_id};
 use crate::wire::{
-    self, ACKED_EAGER_LEN, Class, EagerRepr, EagerWords, FrameView, Header, LONE, LONE_EAGER_LEN,
+    self, ACKED_EAGER_LEN, Class, EagerRepr, EagerWords, FrameView, LONE, LONE_EAGER_LEN,
     LONE_HEAD_LEN_MAX, LONE_IMMEDIATE, LoneMessage, LoneView, Record,
 };
 
@@ -86,7 +85,7 @@ impl Endpoint {
             return None;
         }
         let (this, active) = self.bulk().peer_of_post(spec, len)?;
-        if active.paths[usize::from(active.main)].pass() == 0 {
+        if active.main_path().pass() == 0 {
             return None; // as by all links but those in memory
         }
         let index = active.clear_path(now, len)?;
@@ -104,7 +103,7 @@ impl Endpoint {
         if head_len + len as usize > usize::from(path.frame_len()) {
             return None;
         }
-        let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
+        let header = this.header(0, index);
         let eager = EagerRepr {
             space: spec.space,
             message: this.numbers.next_out() as u32,
@@ -134,9 +133,7 @@ impl Endpoint {
     #[inline(never)]
     pub(crate) fn on_given_ack(&mut self, row: u32, of: u8) {
         let peers = self.peers_mut();
-        let active = &mut peers.actives[peers.rows[row].active];
-        let acked = &mut active.paths[usize::from(of)];
-        note_ack_sent(acked, row, &mut peers.timers, &mut peers.counters);
+        peers.on_ack_given(row, of);
         if peers.rows.first_ready() == row {
             peers.rows.leave_ready(); // it had an acknowledgement to send, and nothing else
         }
@@ -229,13 +226,13 @@ impl Endpoint {
         let LoneMessage { header, head, .. } = lone;
         let peers = &self.messages.bulk.peers;
         let this = peers.rows.get_any(row_of_id(header.to)).filter(|this| this.is_of(&header))?;
-        let active = peers.actives.get(this.active)?;
+        let active = peers.actives.of(this)?;
         let path = active.paths.get(usize::from(header.path));
         if !peers.links.is_private(link) || path.is_none_or(|path| !path.comes_from(link, from)) {
             return None;
         }
         let is_next = this.is_next(head.message()) && !head.wants_match();
-        let source = this.peer;
+        let source = this.peer();
         if !is_next || head.space() == Space::STREAMS {
             return None;
         }
@@ -380,7 +377,7 @@ impl Endpoint {
         self.bulk_mut().held.set_takes_all(false);
         let is_over = self.bulk().held.is_beyond();
         let this = &self.peers().rows[row];
-        if is_over && this.phase == Phase::Joined && this.numbers.refused_from().is_none() {
+        if is_over && this.is_joined() && this.numbers.refused_from().is_none() {
             let from = this.numbers.next_in().max(number + 1);
             self.messages.refuse(now, row, from, 0);
         }

@@ -12,7 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::messages::arrive::Taken;
 use crate::peers::acks::Urgency;
 use crate::peers::contact::{Answered, Greeting};
-use crate::peers::rows::{Phase, row_of_id};
+use crate::peers::rows::row_of_id;
 use crate::wire::{
     ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FORM_UNKNOWN, FrameView, LONE, LONE_IMMEDIATE, Lane,
     LoneView, MessageHead, NoteView, Record, is_ack_alone,
@@ -228,8 +228,8 @@ impl Endpoint {
         }
         let row = row_of_id(to);
         match self.peers().rows.get(row) {
-            Some(this) if this.local_id == to && this.phase == Phase::Joined => Some(row),
-            Some(this) if this.local_id == to && this.phase != Phase::Idle => {
+            Some(this) if this.is_joined_as(to) => Some(row),
+            Some(this) if this.lives_as(to) => {
                 match self.peers_mut().on_contact_answer(now, origin, row, view) {
                     Answered::Joined => Some(row),
                     Answered::Asked => None,
@@ -280,9 +280,7 @@ impl Endpoint {
     ) {
         let active = self.peers_mut().activate(row);
         let header = view.header;
-        let this = &mut self.peers_mut().rows[row];
-        this.heard_at = now;
-        this.allowance.on_frame(now, view.frame_len());
+        self.peers_mut().rows[row].on_frame(now, view.frame_len());
         if header.packet == 0 {
             if self.on_given_frame(now, origin.link, row, view, memory) {
                 return;
@@ -321,14 +319,11 @@ impl Endpoint {
         if !path.can_answer(origin.link, &origin.from) {
             self.peers_mut().on_new_source(now, row, path_index, origin);
         }
-        let local_id = self.peers().rows[row].local_id;
+        let local_id = self.peers().rows[row].association();
         let (verdict, answer, message_count) =
             self.on_records(now, (row, origin.link), view, false, memory);
         // The association may have ended or been renewed by what the frame said.
-        if verdict == Verdict::Accepted
-            && self.peers().rows[row].local_id == local_id
-            && self.peers().rows[row].phase == Phase::Joined
-        {
+        if verdict == Verdict::Accepted && self.peers().rows[row].is_joined_as(local_id) {
             self.peers_mut().note_received(now, row, path_index, packet, message_count, answer);
         }
     }
@@ -378,7 +373,7 @@ impl Endpoint {
             if verdict == Verdict::Refused {
                 all = Verdict::Refused;
             }
-            if self.peers().rows[row].phase != Phase::Joined {
+            if !self.peers().rows[row].is_joined() {
                 break; // it ended: what follows speaks of nothing
             }
         }

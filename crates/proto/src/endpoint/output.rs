@@ -14,7 +14,7 @@ use crate::delivery::content::Content;
 use crate::delivery::frame::{Frame, start};
 use crate::endpoint::Endpoint;
 use crate::peers::rows::{Notice, Phase};
-use crate::wire::{self, FORM_STRANGER, Header, Writer};
+use crate::wire::{self, Writer};
 
 impl Endpoint {
     /// Whether `poll_new_locators`, `poll_new_path`, `poll_train` or `poll_transmit` may have something. What a driver that spins asks first.
@@ -69,7 +69,7 @@ impl Endpoint {
     /// Whatever the row whose turn it is has to send. If that is nothing, or enough for one turn, the turn passes.
     #[inline(never)]
     fn write_any(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let wrote = self.peers().rows[row].active != NONE && self.write_row(now, row, tx);
+        let wrote = self.peers().rows[row].active() != NONE && self.write_row(now, row, tx);
         self.peers_mut().counters.frames_out += u64::from(wrote);
         if !wrote || self.peers().is_spent(row) {
             self.peers_mut().rows.leave_ready();
@@ -81,7 +81,7 @@ impl Endpoint {
 
     /// One frame of a row; false if it has nothing to send now.
     fn write_row(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        match self.peers().rows[row].phase {
+        match self.peers().rows[row].phase() {
             Phase::Idle => false,
             Phase::Hello => self.peers_mut().write_hello(now, row, tx),
             Phase::Echo | Phase::Joined => {
@@ -93,21 +93,19 @@ impl Endpoint {
 
     /// A numbered frame: whatever is waiting and fits.
     fn write_packet(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let active = self.peers().rows[row].active;
+        let active = self.peers().rows[row].active();
         let (unsent_len, next) = self.bulk().unsent_len(row);
         let Some(index) = self.peers().actives[active].choose_path(now, unsent_len, next) else {
             return false;
         };
         let path = &self.peers().actives[active].paths[index];
         let this = &self.peers().rows[row];
-        let joined = this.phase == Phase::Joined;
+        let joined = this.is_joined();
         let packet = path.flight().next_packet();
-        start(tx, path.link(), path.locator(), this.secret, packet);
-        let header = Header {
-            to: this.remote_id,
-            packet,
-            path: index as u8,
-            form: this.version | if this.by_public_key && !joined { FORM_STRANGER } else { 0 },
+        start(tx, path.link(), path.locator(), this.secret(), packet);
+        let header = match joined {
+            true => this.header(packet, index as u8),
+            false => this.contact_header(packet, index as u8),
         };
         // Of a peer that has not answered nothing is known, not even whether long frames reach it: one that does not would
         // be repeated for ever.
@@ -167,7 +165,7 @@ impl Endpoint {
 
     /// Notices, oldest first. They need no window (PROTOCOL §10.1).
     fn write_notices(&mut self, now: Instant, row: u32, index: usize, frame: &mut Frame<'_>) {
-        let active = self.peers().rows[row].active;
+        let active = self.peers().rows[row].active();
         let mut has_asked = false;
         while let Some(notice) = self.peers().actives[active].first_notice() {
             if frame.room() < self.notice_len(&notice) {

@@ -75,7 +75,7 @@ impl Endpoint {
         let (link, from) = (origin.link, &origin.from);
         let heard = self.peers_mut().hear(now, header, link, from);
         let Some((this, _)) = heard else { return false };
-        let active_slot = this.active;
+        let active_slot = this.active();
         self.peers_mut().counters.frames_in += 1;
         if let Some(ack) = acked.ack()
             && !self.bulk_mut().on_ack_of_only(now, active_slot, &ack)

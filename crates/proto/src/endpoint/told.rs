@@ -22,11 +22,10 @@ use crate::bulk::outgoing::check_len;
 use crate::bulk::settled;
 use crate::endpoint::Endpoint;
 use crate::messages::take::Received;
-use crate::peers::acks::note_ack_sent;
-use crate::peers::rows::{Active, Phase, Row};
+use crate::peers::rows::{Active, Row};
 use crate::seal::Pass;
 use crate::wire::{
-    DONE_OK, Header, NOTE_HEAD_LEN_MAX, NoteRepr, NoteView, TOTAL_MAX, WHEREABOUTS_LEN, Whereabouts,
+    DONE_OK, NOTE_HEAD_LEN_MAX, NoteRepr, NoteView, TOTAL_MAX, WHEREABOUTS_LEN, Whereabouts,
 };
 
 /// A frame without payload whose head is written.
@@ -220,7 +219,7 @@ impl Endpoint {
         if !this.is_next(message) || peers.is_closing() {
             return None;
         }
-        let source = this.peer;
+        let source = this.peer();
         let receive = self.messages.foresee(space, tag, source)?;
         let envelope = Envelope { source, space, tag, immediate, len: total };
         let (buf, len) = (receive.buf, receive.len.min(total));
@@ -255,7 +254,7 @@ impl Endpoint {
     ) -> Option<GivenNote> {
         let peers = self.peers();
         let this = &peers.rows[told.row];
-        let active = peers.actives.get(this.active)?;
+        let active = peers.actives.of(this)?;
         let index = active.clear_path(now, 0)?;
         if peers.saboteur.makes(Sabotage::CutNotTold) {
             return None;
@@ -294,7 +293,7 @@ impl Endpoint {
             return None;
         }
         let this = &peers.rows[row];
-        let active = peers.actives.get(this.active)?;
+        let active = peers.actives.of(this)?;
         let (index, message, placed_len) = active.clear_path_of_end(now)?;
         self.write_note(now, (this, active), index, NoteRepr::Done { message, placed_len }, head)
     }
@@ -304,11 +303,9 @@ impl Endpoint {
     pub fn on_end_given(&mut self, given: &GivenNote) {
         let row = given.peer.row();
         let peers = self.peers_mut();
-        let active = &mut peers.actives[peers.rows[row].active];
-        active.take_notice();
+        peers.active_of_mut(row).take_notice();
         if let Some(of) = given.acked {
-            let acked = &mut active.paths[usize::from(of)];
-            note_ack_sent(acked, row, &mut peers.timers, &mut peers.counters);
+            peers.on_ack_given(row, of);
         }
         peers.counters.frames_out += 1;
         peers.counters.notes_given += 1;
@@ -331,13 +328,13 @@ impl Endpoint {
         head: &mut [u8; NOTE_HEAD_LEN_MAX],
     ) -> Option<GivenNote> {
         let path = &active.paths[usize::from(index)];
-        if !path.may_be_given() || this.phase != Phase::Joined {
+        if !path.may_be_given() || !this.is_joined() {
             return None;
         }
         let ack = self.bulk().riding_ack(now, active, index)?;
-        let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
+        let header = this.header(0, index);
         let head_len = note.write(head, header, ack.as_ref(), Pass(path.pass()));
-        let (peer, acked) = (this.peer, ack.map(|ack| ack.path));
+        let (peer, acked) = (this.peer(), ack.map(|ack| ack.path));
         Some(GivenNote { link: path.link(), to: *path.locator(), head_len, peer, acked })
     }
 

@@ -70,7 +70,7 @@ impl Messages {
     fn takes_again(&self, row: u32) -> bool {
         let peers = &self.bulk.peers;
         let forgets = |path: &Path| path.forgets_received(&peers.saboteur);
-        let active = || peers.actives.get(peers.rows[row].active);
+        let active = || peers.awake(row);
         peers.saboteur.makes(Sabotage::DuplicateAccepted)
             || active().is_some_and(|active| active.paths.iter().any(forgets))
     }
@@ -86,7 +86,7 @@ impl Messages {
         memory: &mut impl Memory,
     ) -> Taken {
         let Some((_, token)) =
-            self.matcher.find(head.space, head.tag, self.bulk.peers.rows[row].peer)
+            self.matcher.find(head.space, head.tag, self.bulk.peers.rows[row].peer())
         else {
             return self.on_unexpected(now, row, number, head, body);
         };
@@ -100,7 +100,7 @@ impl Messages {
             let placed = &body[..fit.cap as usize];
             self.place(memory, fit.receive, fit.offset, placed);
             let envelope = Envelope {
-                source: self.bulk.peers.rows[row].peer,
+                source: self.bulk.peers.rows[row].peer(),
                 space: head.space,
                 tag: head.tag,
                 immediate: head.immediate,

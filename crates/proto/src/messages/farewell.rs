@@ -98,7 +98,7 @@ impl Messages {
         if !self.bulk.peers.rows[row].ties.has_directed() {
             return;
         }
-        let peer = self.bulk.peers.rows[row].peer;
+        let peer = self.bulk.peers.rows[row].peer();
         let is_directed = |receive: &Receive| receive.is_posted() && receive.source == Some(peer);
         let posted = self.bulk.receives.all().filter(|&(_, receive)| is_directed(receive));
         let directed: Vec<ReqId> = posted.map(|(req, _)| req).collect();

@@ -153,7 +153,7 @@ impl Messages {
         }
         let (mut takers, this) = self.takers(row);
         let envelope = Envelope {
-            source: this.peer,
+            source: this.peer(),
             space: head.space,
             tag: head.tag,
             immediate: head.immediate,
@@ -220,7 +220,7 @@ impl Takers<'_> {
         let (req, receive) = self.receives.take(token);
         let placed_len = receive.len.min(len as u64);
         let envelope = Envelope {
-            source: this.peer,
+            source: this.peer(),
             space: head.space(),
             tag: head.tag(),
             immediate: head.immediate(),
@@ -258,12 +258,12 @@ impl Takers<'_> {
         if space == Space::STREAMS {
             return Err(Miss::Unexpected); // nobody posts receives there
         }
-        match self.matcher.first_for(space, tag, this.peer) {
+        match self.matcher.first_for(space, tag, this.peer()) {
             Some(token) if self.receives[token].is_simple => {
                 self.matcher.unlink_first();
                 Ok(token)
             }
-            _ => find(self.matcher, self.receives, (space, tag), this.peer),
+            _ => find(self.matcher, self.receives, (space, tag), this.peer()),
         }
     }
 

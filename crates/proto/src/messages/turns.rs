@@ -207,7 +207,7 @@ impl Messages {
     /// another one than was asked about, its own query will tell, perhaps of an earlier message still.
     fn would_take(&mut self, entry: EntryId, space: Space, tag: Tag, row: u32) -> bool {
         self.matcher
-            .find(space, tag, self.bulk.peers.rows[row].peer)
+            .find(space, tag, self.bulk.peers.rows[row].peer())
             .is_some_and(|(first, _)| first == entry)
     }
 }

@@ -285,7 +285,7 @@ impl Onesided {
             header: matched.header,
             op: matched.op,
             datatype: matched.datatype,
-            is_trusted: bulk.peers.rows[row].is_named || !bulk.peers.settings.is_address_given(),
+            is_trusted: bulk.peers.rows[row].is_named() || !bulk.peers.settings.is_address_given(),
         }
     }
 

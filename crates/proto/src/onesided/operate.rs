@@ -29,7 +29,6 @@ use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype};
 use crate::onesided::records::{Deed, Form, Operation, Remote, Request};
-use crate::peers::rows::Phase;
 use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
 
 /// A part shorter than this is not worth a request of its own, unless it is the last.
@@ -177,7 +176,7 @@ impl Onesided {
         launch: u32,
     ) -> ReqId {
         let row = to.peer.row();
-        if bulk.peers.rows[row].phase == Phase::Idle || bulk.peers.rows[row].active == NONE {
+        if !bulk.peers.rows[row].is_awake() {
             bulk.peers.wake(now, row);
         }
         let (slot, key) = self.operations.insert_keyed(Operation {
@@ -193,7 +192,7 @@ impl Onesided {
             base,
         });
         let serial = self.operations.serial(slot);
-        let active = bulk.peers.rows[row].active;
+        let active = bulk.peers.rows[row].active();
         let side = bulk.peers.actives[active].side_mut();
         side.on_operation(slot, serial);
         bulk.peers.counters.operations_out += 1;
@@ -210,7 +209,7 @@ impl Onesided {
         index: usize,
         frame: &mut Frame<'_>,
     ) -> bool {
-        let active = bulk.peers.rows[row].active;
+        let active = bulk.peers.rows[row].active();
         if !bulk.peers.actives[active].has_side() {
             return true;
         }
@@ -468,7 +467,7 @@ impl Onesided {
         if let Deed::Atomic { pool, .. } | Deed::Put { bytes: Bytes::Pool(pool), .. } = deed {
             bulk.drop_copy(pool);
         }
-        let active = bulk.peers.rows[to.peer.row()].active;
+        let active = bulk.peers.rows[to.peer.row()].active();
         bulk.peers.actives[active].side_mut().on_operation_over();
         if launch != NONE {
             return self.end_launch(bulk, launch, failure.is_some());
@@ -509,7 +508,7 @@ impl Onesided {
 
     /// An association ends: so do its operations, as they were posted.
     pub(crate) fn end_operations(&mut self, bulk: &mut Bulk, row: u32, failure: Failure) {
-        let active = bulk.peers.rows[row].active;
+        let active = bulk.peers.rows[row].active();
         if active == NONE || !bulk.peers.actives[active].has_side() {
             return;
         }

@@ -109,11 +109,11 @@ impl Onesided {
         let spec = &self.regions.regions[slot];
         let is_permitted = match &spec.permitted {
             Permitted::Any => {
-                bulk.peers.rows[row].is_named || !bulk.peers.settings.is_address_given()
+                bulk.peers.rows[row].is_named() || !bulk.peers.settings.is_address_given()
             }
-            Permitted::Named => bulk.peers.rows[row].is_named,
+            Permitted::Named => bulk.peers.rows[row].is_named(),
             Permitted::Everybody => true,
-            Permitted::Only(peers) => peers.contains(&bulk.peers.rows[row].peer),
+            Permitted::Only(peers) => peers.contains(&bulk.peers.rows[row].peer()),
         };
         if bulk.peers.saboteur.makes(Sabotage::PermissionNotAsked) {
             // Only what would be out of bounds here is still refused.

@@ -124,7 +124,7 @@ impl Onesided {
         row: u32,
         memory: &mut impl Memory,
     ) {
-        let active = bulk.peers.rows[row].active;
+        let active = bulk.peers.rows[row].active();
         loop {
             let next = bulk.peers.rows[row].requests.next_in();
             let Some(early) = bulk.peers.actives[active].side_mut().take_held(next) else {
@@ -267,7 +267,7 @@ impl Onesided {
         let Some(immediate) = immediate else {
             return self.tell_used(bulk, row, permit, OperationKind::Put, (offset, len));
         };
-        let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer);
+        let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer());
         bulk.peers.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
     }
 
@@ -281,7 +281,7 @@ impl Onesided {
         (offset, len): (u64, u64),
     ) {
         if permit.tells_all {
-            let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer);
+            let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer());
             bulk.peers.events.push_back(Event::Used { region, user, peer, kind, offset, len });
         }
     }

@@ -4,6 +4,7 @@ use crate::delivery::ack::AckHead;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Share;
 use crate::delivery::path::Path;
+use crate::peers::Peers;
 use crate::peers::rows::{Active, Notice};
 use crate::peers::timers::Timers;
 use crate::wire::{AckRepr, DONE_OK, LONE_HEAD_LEN_MAX};
@@ -20,6 +21,16 @@ pub(crate) fn note_ack_sent(
     timers.disarm_ack(path.ack_due(), row);
     path.on_ack_sent();
     counters.acks_out += 1;
+}
+
+impl Peers {
+    /// The acknowledgement that was pending on this path went with a frame that was given to its link.
+    #[inline]
+    pub(crate) fn on_ack_given(&mut self, row: u32, of: u8) {
+        let active = &mut self.actives[self.rows[row].active];
+        let acked = &mut active.paths[usize::from(of)];
+        note_ack_sent(acked, row, &mut self.timers, &mut self.counters);
+    }
 }
 
 /// An Ack of the path of this number, if it has no holes to tell of.
@@ -60,7 +71,7 @@ impl Active {
     /// Which path's acknowledgement a message takes with it, where there are several paths (`ack_to_ride`).
     #[inline(never)]
     pub(crate) fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
-        let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.owes_ack());
+        let owing = || (0_u8..).zip(self.paths.iter()).filter(|(_, path)| path.owes_ack());
         let mut due = owing().filter(|(_, path)| path.is_ack_urgent()).map(|it| it.0);
         let (first, second) = (due.next(), due.next());
         let own = || owing().find(|&(of, _)| of == index).or_else(|| owing().next()).map(|it| it.0);

@@ -60,7 +60,19 @@ impl Actives {
         self.table.len()
     }
 
-    /// The record of a row that may rest.
+    /// The record of this row, if it is awake.
+    #[inline(always)]
+    pub(crate) fn of(&self, row: &Row) -> Option<&Active> {
+        self.get(row.active())
+    }
+
+    /// As [`Actives::of`].
+    #[inline(always)]
+    pub(crate) fn of_mut(&mut self, row: &Row) -> Option<&mut Active> {
+        self.get_mut(row.active())
+    }
+
+    /// The record in a slot; NONE is that of a row that rests.
     #[inline(always)]
     pub(crate) fn get(&self, slot: u32) -> Option<&Active> {
         self.table.get(slot).map(|active| &**active)
@@ -111,7 +123,7 @@ pub(crate) fn hear<'a>(
     if header.packet != path.received().largest() + 1 || !path.comes_from(link, from) {
         return None;
     }
-    this.heard_at = now;
+    this.on_heard(now);
     active.welcome = false; // the peer has joined
     Some((this, path))
 }

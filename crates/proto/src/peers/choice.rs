@@ -54,7 +54,13 @@ impl Active {
     /// Something that elicits an acknowledgement is waiting.
     #[inline]
     pub(crate) fn has_content(&self) -> bool {
-        !self.control.is_empty() || self.line.has_lost() || self.line.has_unsent() || self.ping
+        self.has_content_beside_unsent() || self.line.has_unsent()
+    }
+
+    /// And not only messages that were never sent.
+    #[inline]
+    pub(crate) fn has_content_beside_unsent(&self) -> bool {
+        !self.control.is_empty() || self.line.has_lost() || self.ping
     }
 
     /// The peer can be asked at little cost (`Path::grants_soon`).
@@ -92,7 +98,7 @@ impl Active {
     /// Beside a path that sends trains and is open without ado, a stream is for bulk only.
     fn weigh_streams(&mut self) {
         let has_other = self.in_use().any(|(_, path)| path.is_open_to_all());
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.set_beside_open(has_other);
         }
     }

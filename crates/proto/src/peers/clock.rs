@@ -51,6 +51,19 @@ impl Peers {
         }
     }
 
+    /// A row that is to be looked at now; from now on it has no timer.
+    pub(crate) fn next_due_row(&mut self, now: Instant) -> Option<u32> {
+        while let Some((at, row)) = self.timers.next_row(now) {
+            // Another row may have its place by now, or it was armed anew.
+            let is_live = self.rows.get(row).is_some_and(|this| this.timer_at == at);
+            if is_live {
+                self.rows[row].timer_at = Instant::NEVER;
+                return Some(row);
+            }
+        }
+        None
+    }
+
     /// Something is in flight where nothing was, or the oldest in flight is another: the row is looked at in time for
     /// it. What follows on the same path changes nothing about that.
     pub(crate) fn arm_flight(&mut self, row: u32, index: usize) {
@@ -66,7 +79,7 @@ impl Peers {
             return;
         };
         let mut due = false;
-        for path in &mut self.actives[active].paths {
+        for path in self.actives[active].paths.iter_mut() {
             due |= path.urge_ack(now);
         }
         if due {
@@ -184,7 +197,7 @@ impl Peers {
         if self.is_owed(row, is_expecting) && now >= self.ping_at(row) {
             let active = self.active_of_mut(row);
             if active.paths.iter().all(|path| path.flight().is_empty()) {
-                active.ping = true;
+                active.ask();
                 self.make_ready(row);
             }
         }
@@ -230,7 +243,7 @@ impl Peers {
             return active.contact.hello_at.max(now + 1);
         }
         let mut at = now + REST_AFTER_NS;
-        for path in &active.paths {
+        for path in active.paths.iter() {
             at = at.min(path.flight_deadline(self.settings.ack_delay_ns));
             if path.is_usable() && this.phase == Phase::Joined {
                 at = at.min(path.frame_probe_at());

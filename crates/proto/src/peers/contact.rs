@@ -70,7 +70,7 @@ impl Peers {
         // How it came to us before tells nothing about what we know of it now.
         this.by_public_key = this.secret == Secret::PUBLIC;
         this.phase = Phase::Hello;
-        this.heard_at = now;
+        this.on_heard(now);
         this.frame_len_max = self.settings.frame_len_max;
         let locator = this.first_locator;
         let active = self.activate(row);
@@ -275,7 +275,7 @@ impl Peers {
         this.has_helper = who.flags & FLAG_HELPER != 0;
         this.takes_pass = who.flags & FLAG_PASS != 0;
         this.frame_len_max = frame_len;
-        this.heard_at = now;
+        this.on_heard(now);
         let active = self.activate(row);
         let active = &mut self.actives[active];
         active.idle_since = now;
@@ -348,7 +348,7 @@ impl Peers {
             return None;
         }
         let this = &mut self.rows[row];
-        this.heard_at = now;
+        this.on_heard(now);
         if this.phase == Phase::Echo && this.incarnation != incarnation {
             // The one we echoed to may have taken messages before it died.
             return Some(GoneReason::Restarted);
@@ -361,7 +361,7 @@ impl Peers {
         if active.paths[0].link() != link {
             active.paths[0].set_link(link, self.links.of(link));
         }
-        active.ping = true; // say the echo even if there is no message left to carry it
+        active.ask(); // say the echo even if there is no message left to carry it
         self.make_ready(row);
         self.arm(now, row);
         None
@@ -391,7 +391,7 @@ impl Peers {
             self.rows[row].by_public_key = false;
         }
         self.join(now, row, origin, who, welcome.locators(self.secret));
-        self.active_of_mut(row).ping = true; // so that the peer hears its id used
+        self.active_of_mut(row).ask(); // so that the peer hears its id used
         Some(row)
     }
 

@@ -63,10 +63,10 @@ impl LargeLine {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refresh {
     /// Not before then, nor before so many acknowledgements.
-    pub(crate) at: Instant,
-    pub(crate) countdown: u32,
+    pub(super) at: Instant,
+    pub(super) countdown: u32,
     /// How often the time until then doubled, because the main path stayed the same.
-    pub(crate) doublings: u8,
+    pub(super) doublings: u8,
 }
 
 /// Another path than the quickest carries small messages for a moment. Only so can the two be compared: the round trip of a
@@ -74,25 +74,25 @@ pub(crate) struct Refresh {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trials {
     /// Acknowledgements of the trial that are still to come; 0: there is none.
-    pub(crate) left_count: u8,
+    pub(super) left_count: u8,
     /// The main path before it.
-    pub(crate) home: u8,
+    pub(super) home: u8,
     /// The path tried last.
-    pub(crate) last: u8,
+    pub(super) last: u8,
     /// Trials in a row of which nothing came.
-    pub(crate) lost_count: u8,
+    pub(super) lost_count: u8,
     /// Not before then.
-    pub(crate) next_at: Instant,
+    pub(super) next_at: Instant,
 }
 
 /// When somebody else is tried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
-    pub(crate) pause_ns: u64,
-    pub(crate) left_ns: u64,
-    pub(crate) is_trial: bool,
+    pub(super) pause_ns: u64,
+    pub(super) left_ns: u64,
+    pub(super) is_trial: bool,
     /// A trial is over.
-    pub(crate) has_news: bool,
+    pub(super) has_news: bool,
 }
 
 /// Different frames of ours that the peer's host must refuse before that ends an association.
@@ -148,13 +148,13 @@ impl Idle {
 /// A queue of rows, linked through themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
-    pub(crate) first: u32,
-    pub(crate) last: u32,
+    pub(super) first: u32,
+    pub(super) last: u32,
 }
 
 /// The queues of idle strangers.
 #[derive(Debug)]
-pub(crate) struct Idlers(pub(crate) [Queue; 4]);
+pub(crate) struct Idlers(pub(super) [Queue; 4]);
 
 impl Default for Idlers {
     fn default() -> Self {
@@ -165,10 +165,10 @@ impl Default for Idlers {
 /// A row's place among idle strangers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
-    pub(crate) queue: Option<Idle>,
-    pub(crate) previous: u32,
-    pub(crate) next: u32,
-    pub(crate) since: Instant,
+    pub(super) queue: Option<Idle>,
+    pub(super) previous: u32,
+    pub(super) next: u32,
+    pub(super) since: Instant,
 }
 
 impl Default for Seat {
@@ -180,13 +180,13 @@ impl Default for Seat {
 /// A lone answer: one record, no packet number, to wherever the question came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply {
-    pub(crate) link: u8,
-    pub(crate) locator: Locator,
-    pub(crate) secret: Secret,
-    pub(crate) to: u64,
-    pub(crate) version: u8,
-    pub(crate) path: u8,
-    pub(crate) record: ReplyRecord,
+    pub(super) link: u8,
+    pub(super) locator: Locator,
+    pub(super) secret: Secret,
+    pub(super) to: u64,
+    pub(super) version: u8,
+    pub(super) path: u8,
+    pub(super) record: ReplyRecord,
 }
 
 /// What a lone answer says.
@@ -203,17 +203,17 @@ pub(crate) enum ReplyRecord {
 #[derive(Debug)]
 pub(crate) struct Closing {
     /// Given up then.
-    pub(crate) until: Instant,
+    pub(super) until: Instant,
     /// The next look at how far it is.
-    pub(crate) look_at: Instant,
+    pub(super) look_at: Instant,
     /// What was given up when the time was over.
-    pub(crate) given_up: Vec<Unaccepted>,
+    pub(super) given_up: Vec<Unaccepted>,
 }
 
 /// A forgotten peer, and the id it last had.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forgotten {
-    pub(crate) identity: Identity,
-    pub(crate) secret: Secret,
-    pub(crate) id: u64,
+    pub(super) identity: Identity,
+    pub(super) secret: Secret,
+    pub(super) id: u64,
 }

@@ -81,6 +81,12 @@ impl Active {
         self.control.push_back(notice);
     }
 
+    /// The peer is asked to acknowledge, with the next frame.
+    #[inline]
+    pub(crate) fn ask(&mut self) {
+        self.ping = true;
+    }
+
     /// All requests that waited were written.
     pub(crate) fn on_requests_written(&mut self) {
         self.side_mut().leave_queue();

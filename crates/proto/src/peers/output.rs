@@ -8,7 +8,7 @@ use crate::delivery::path::Standing;
 use crate::peers::Peers;
 use crate::peers::kept::{Reply, ReplyRecord};
 use crate::peers::rows::Phase;
-use crate::wire::{AckRepr, FORM_STRANGER, Header, Writer};
+use crate::wire::{AckRepr, Header, Writer};
 use crate::{Instant, MS, Sabotage, Source, TxFrame, wire};
 
 impl Peers {
@@ -60,10 +60,9 @@ impl Peers {
         let this = &self.rows[row];
         let path = &self.actives[active].paths[0];
         start(tx, path.link(), path.locator(), this.secret, 0);
-        let form = this.version | if this.by_public_key { FORM_STRANGER } else { 0 };
+        let header = Header { to: 0, ..this.contact_header(0, 0) };
         let hello = self.hello_repr(this.local_id, nonce);
-        Writer::begin(&mut tx.head, Header { to: 0, packet: 0, path: 0, form })
-            .hello(&hello, this.secret);
+        Writer::begin(&mut tx.head, header).hello(&hello, this.secret);
         self.counters.hellos += 1;
         self.arm(now + pause_ns, row);
         true
@@ -89,8 +88,7 @@ impl Peers {
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         start(tx, path.link(), path.locator(), this.secret, 0);
-        let header =
-            Header { to: this.remote_id, packet: 0, path: index as u8, form: this.version };
+        let header = this.header(0, index as u8);
         Writer::begin(&mut tx.head, header).path_challenge(index as u8, nonce);
         if is_given_up {
             self.tell_path_news(row);
@@ -145,7 +143,7 @@ impl Peers {
     pub(crate) fn ask_blindly(&mut self, now: Instant, active: u32, index: usize) {
         let active = &mut self.actives[active];
         if now >= active.blind_ping_at {
-            active.ping = true;
+            active.ask();
             active.blind_ping_at = now + active.paths[index].probe_ns(self.settings.ack_delay_ns);
         }
     }

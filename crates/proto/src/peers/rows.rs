@@ -17,7 +17,7 @@ use crate::base::slab::NONE;
 use crate::base::types::{Identity, Instant, Locator, PeerId};
 use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, CreditRest};
-use crate::delivery::path::{Path, PathRest};
+use crate::delivery::path::PathRest;
 use crate::peers::ahead::Ahead;
 use crate::peers::allowance::Allowance;
 use crate::peers::kept::Contest;
@@ -25,6 +25,7 @@ use crate::peers::kept::Refusals;
 use crate::peers::kept::{Idlers, LargeLine, Refresh, Seat, Trials};
 use crate::peers::line::Line;
 use crate::peers::numbers::Numbers;
+use crate::peers::paths::Paths;
 use crate::peers::side::{Requests, Side};
 use crate::peers::ties::Ties;
 
@@ -58,120 +59,120 @@ pub(crate) enum Phase {
     Joined,
 }
 
-/// One peer.
+/// One peer. Rooms above read it by its methods; what they may name are parts with a state of their own, and rules on it.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// What the application calls it; of a vacant row, what it will call the next one.
-    pub(crate) peer: PeerId,
-    pub(crate) identity: Identity,
-    pub(crate) secret: Secret,
+    pub(super) peer: PeerId,
+    pub(super) identity: Identity,
+    pub(super) secret: Secret,
     /// From the address: where first contact goes.
-    pub(crate) first_locator: Locator,
+    pub(super) first_locator: Locator,
     /// The peer's incarnation, 0 if not known.
-    pub(crate) incarnation: u64,
-    pub(crate) local_id: u64,
-    pub(crate) remote_id: u64,
+    pub(super) incarnation: u64,
+    pub(super) local_id: u64,
+    pub(super) remote_id: u64,
     /// The remote id of the association that ended last: the peer must not go on with it (PROTOCOL §3.8).
-    pub(crate) ended_id: u64,
+    pub(super) ended_id: u64,
     /// Messages, both ways: what must be known also while the row rests.
     pub(crate) numbers: Numbers,
     /// What of our large messages may go without a grant.
     pub(crate) ahead: Ahead,
     /// One-sided operations: what must be known also while the row rests.
     pub(crate) requests: Requests,
-    pub(crate) heard_at: Instant,
+    pub(super) heard_at: Instant,
     /// When the first probe after `heard_at` was due; older than `heard_at`: none was.
-    pub(crate) silent_from: Instant,
+    pub(super) silent_from: Instant,
     /// When the timer heap will look at this row.
-    pub(crate) timer_at: Instant,
-    pub(crate) reset_sent_at: Instant,
+    pub(super) timer_at: Instant,
+    pub(super) reset_sent_at: Instant,
     /// What may go to places of this peer that never answered.
-    pub(crate) allowance: Allowance,
+    pub(super) allowance: Allowance,
     /// Slot of the active record, or NONE.
-    pub(crate) active: u32,
+    pub(super) active: u32,
     /// What the rooms above have of it.
     pub(crate) ties: Ties,
     /// Its large messages that are granted, or wait for that.
     pub(crate) large: LargeLine,
     /// Order of the newest refusal or recall sent, and of the newest heard. Not among `numbers`: there they would make the row longer.
-    pub(crate) turn_sent: u16,
-    pub(crate) turn_heard: u16,
-    pub(crate) frame_len_max: u16,
-    pub(crate) credit: CreditRest,
-    pub(crate) version: u8,
-    pub(crate) phase: Phase,
-    pub(crate) in_use: bool,
+    pub(super) turn_sent: u16,
+    pub(super) turn_heard: u16,
+    pub(super) frame_len_max: u16,
+    pub(super) credit: CreditRest,
+    pub(super) version: u8,
+    pub(super) phase: Phase,
+    pub(super) in_use: bool,
     /// The application named it; else it introduced itself.
-    pub(crate) is_named: bool,
-    pub(crate) has_helper: bool,
+    pub(super) is_named: bool,
+    pub(super) has_helper: bool,
     /// The peer takes its pass instead of a check (PROTOCOL §14.6).
-    pub(crate) takes_pass: bool,
-    pub(crate) is_ready: bool,
+    pub(super) takes_pass: bool,
+    pub(super) is_ready: bool,
     /// While it is ready: the row whose turn is next, or NONE.
     next_ready: u32,
     /// Its first contact is keyed with the public secret (PROTOCOL §3.9).
-    pub(crate) by_public_key: bool,
+    pub(super) by_public_key: bool,
     /// Its place among idle strangers.
-    pub(crate) seat: Seat,
+    pub(super) seat: Seat,
     /// Paths while idle.
-    pub(crate) rest: Option<PathRest>,
-    pub(crate) more_rest: Option<Box<[PathRest]>>,
+    pub(super) rest: Option<PathRest>,
+    pub(super) more_rest: Option<Box<[PathRest]>>,
 }
 
-/// What a peer with something under way needs beyond its row.
+/// What a peer with something under way needs beyond its row; as with rows, rooms above may name its parts.
 #[derive(Debug)]
 pub(crate) struct Active {
-    pub(crate) row: u32,
-    pub(crate) paths: Vec<Path>,
+    pub(super) row: u32,
+    pub(crate) paths: Paths,
     /// The path for small messages and control.
-    pub(crate) main: u8,
+    pub(super) main: u8,
     /// The longest frame that paths in use may have; 0: none is.
-    pub(crate) frame_len: u16,
+    pub(super) frame_len: u16,
     /// Our messages to the peer.
     pub(crate) line: Line,
     /// Whether the peer's frames state sums of their bodies, if it sent any.
-    pub(crate) is_checked: Option<bool>,
+    pub(super) is_checked: Option<bool>,
     /// Notices to send.
-    pub(crate) control: VecDeque<Notice>,
+    pub(super) control: VecDeque<Notice>,
     pub(crate) credit: Credit,
     /// Cancels the peer has not acknowledged: it may still see the message instead.
-    pub(crate) cancel_count: u32,
-    pub(crate) contact: Contact,
+    pub(super) cancel_count: u32,
+    pub(super) contact: Contact,
     /// Put Welcome in front until the peer has used our id.
-    pub(crate) welcome: bool,
+    pub(super) welcome: bool,
     /// A Ping is due.
-    pub(crate) ping: bool,
+    pub(super) ping: bool,
     /// The nonce Welcome answers.
-    pub(crate) peer_nonce: u64,
-    pub(crate) goodbye: Farewell,
+    pub(super) peer_nonce: u64,
+    pub(super) goodbye: Farewell,
     /// The peer's host says that nobody is there (PROTOCOL §4.5).
-    pub(crate) refusals: Refusals,
+    pub(super) refusals: Refusals,
     /// Refused: this much room is needed before a recall makes sense.
-    pub(crate) refused_need: u64,
-    pub(crate) idle_since: Instant,
+    pub(super) refused_need: u64,
+    pub(super) idle_since: Instant,
     /// When an acknowledgement that goes another way than its packet came may ask again whether its own way lives.
-    pub(crate) blind_ping_at: Instant,
+    pub(super) blind_ping_at: Instant,
     /// Links over one card: who carries data.
-    pub(crate) contest: Contest,
+    pub(super) contest: Contest,
     /// Paths with little traffic: when they are asked for their round trips.
-    pub(crate) refresh: Refresh,
+    pub(super) refresh: Refresh,
     /// Small messages: whether another path is as quick.
-    pub(crate) trials: Trials,
+    pub(super) trials: Trials,
     /// One-sided operations, if there were any.
-    pub(crate) side: Option<Box<Side>>,
+    pub(super) side: Option<Box<Side>>,
 }
 
 /// First contact under way.
 #[derive(Debug, Default)]
 pub(crate) struct Contact {
-    pub(crate) hello_at: Instant,
-    pub(crate) hello_count: u32,
-    pub(crate) nonce: u64,
-    pub(crate) cookie: u64,
+    pub(super) hello_at: Instant,
+    pub(super) hello_count: u32,
+    pub(super) nonce: u64,
+    pub(super) cookie: u64,
     /// The links that may lead to the peer: bit n for link n.
-    pub(crate) links: u8,
+    pub(super) links: u8,
     /// The peer's host said that nobody is there.
-    pub(crate) is_refused: bool,
+    pub(super) is_refused: bool,
 }
 
 impl Contact {
@@ -212,7 +213,7 @@ impl Active {
     pub(crate) fn new(row: u32) -> Self {
         Self {
             row,
-            paths: Vec::new(),
+            paths: Paths::default(),
             main: 0,
             frame_len: 0,
             line: Line::default(),
@@ -271,7 +272,7 @@ pub(crate) struct Rows {
     /// table holds numbers of rows; what they are found by stands in the rows.
     by_name: HashTable<u32>,
     hasher: Seeded,
-    pub(crate) idlers: Idlers,
+    pub(super) idlers: Idlers,
     /// Rows that may have a frame to send take turns, in a list through themselves: a row alone in it comes and goes
     /// with a few stores. First and last, or NONE.
     first_ready: u32,
@@ -468,6 +469,18 @@ impl Row {
         }
     }
 
+    /// The peer was heard.
+    #[inline(always)]
+    pub(crate) fn on_heard(&mut self, now: Instant) {
+        self.heard_at = now;
+    }
+
+    /// A frame of this length came from the peer: it was heard, and so much more may go to its places.
+    pub(crate) fn on_frame(&mut self, now: Instant, frame_len: usize) {
+        self.on_heard(now);
+        self.allowance.on_frame(now, frame_len);
+    }
+
     /// Has an association, and its active record.
     #[inline]
     pub(crate) fn is_awake(&self) -> bool {
@@ -510,7 +523,7 @@ mod tests {
     use super::*;
     use crate::base::api::LinkTraits;
     use crate::base::limits::Settings;
-    use crate::delivery::path::Standing;
+    use crate::delivery::path::{Path, Standing};
 
     /// A packet that is in flight, or an acknowledgement that is owed, is something under way.
     #[test]

@@ -37,6 +37,12 @@ impl Row {
         since
     }
 
+    /// So far in both directions, for tests of what happens there.
+    #[cfg(test)]
+    pub(crate) fn move_turns_to(&mut self, order: u16) {
+        (self.turn_sent, self.turn_heard) = (order, order);
+    }
+
     /// What a message costs of the peer's credit, if the peer has room for it and did not refuse it.
     #[inline(always)]
     pub(crate) fn cost_of(&self, message: u64, len: u32, credit: Credit) -> Option<u64> {
@@ -78,7 +84,7 @@ impl Peers {
     #[inline(always)]
     pub(crate) fn note_heard(&mut self, now: Instant, row: u32) {
         let this = &mut self.rows[row];
-        this.heard_at = now;
+        this.on_heard(now);
         self.actives[this.active].welcome = false;
     }
 

@@ -135,7 +135,7 @@ impl Peers {
             Idle::Departed | Idle::Gone => self.rows.sit_down(row, idle, now),
             Idle::Resting | Idle::RestingInline => {
                 let active = self.activate(row);
-                self.actives[active].ping = true;
+                self.actives[active].ask();
                 self.make_ready(row);
                 self.arm(now, row);
             }

@@ -16,7 +16,7 @@ use crate::bulk::outgoing::Bytes;
 use crate::delivery::credit::Credit;
 use crate::delivery::path::kind::cuts_into_trains;
 use crate::messages::Messages;
-use crate::peers::rows::{Phase, Row};
+use crate::peers::rows::Row;
 use crate::streams::records::{Ending, Outbound};
 use crate::streams::{ChunkTag, PACKET_LEN, Streams, chunk_cost};
 use crate::wire::{self, LONE_HEAD_LEN_MAX};
@@ -272,7 +272,7 @@ impl Streams {
         let tag = self.next_tag(slot, Ending::Open);
         let payload = Payload::InPlace { buf, len: u64::from(len) };
         let spec =
-            SendSpec { payload, user, ..chunk_spec(messages.bulk.peers.rows[row].peer, tag) };
+            SendSpec { payload, user, ..chunk_spec(messages.bulk.peers.rows[row].peer(), tag) };
         let req = messages.bulk.post_in_place(now, &spec, buf, len);
         self.on_chunk_posted(messages, now, row, len);
         self.on_begun(messages, slot);
@@ -374,7 +374,7 @@ impl Streams {
             return Err(StreamError::Ended);
         }
         let row = &messages.bulk.peers.rows[this.row];
-        let is_same = row.local_id == this.association && row.phase != Phase::Idle;
+        let is_same = row.lives_as(this.association);
         if this.is_begun && !is_same { Err(StreamError::Gone) } else { Ok(slot) }
     }
 
@@ -405,18 +405,17 @@ impl Streams {
 
     /// How messages go to a peer that has joined, be it at rest.
     fn messages_way(&self, messages: &Messages, this: &Row) -> Option<MessagesWay> {
-        if this.phase != Phase::Joined {
+        if !this.is_joined() {
             return None;
         }
-        let Some(active) = messages.bulk.peers.actives.get(this.active) else {
-            let rest = this.rest.as_ref()?;
+        let Some(active) = messages.bulk.peers.actives.of(this) else {
+            let rest = this.resting_path(0)?;
             let link = messages.bulk.peers.links.get(rest.link)?;
             let sends_trains = cuts_into_trains(link);
-            let credit = Credit::from_rest(this.credit);
+            let credit = this.resting_credit();
             return Some(MessagesWay { frame_len: rest.frame_len(), sends_trains, credit });
         };
-        let main = active.paths.get(usize::from(active.main));
-        let path = main.or_else(|| active.paths.first())?;
+        let path = active.main_path();
         let sends_trains = active.has_trains_for_messages();
         Some(MessagesWay { frame_len: path.frame_len(), sends_trains, credit: active.credit })
     }
@@ -500,7 +499,7 @@ impl Streams {
     pub(crate) fn on_begun(&mut self, messages: &mut Messages, slot: u32) {
         let this = &mut self.outbound[slot];
         let row = this.row;
-        this.association = messages.bulk.peers.rows[row].local_id;
+        this.association = messages.bulk.peers.rows[row].association();
         if !core::mem::replace(&mut this.is_begun, true) {
             self.peer(row).unbegun.pop_front();
         }
@@ -518,7 +517,7 @@ impl Streams {
     ) {
         messages.bulk.post_pooled(
             now,
-            &chunk_spec(messages.bulk.peers.rows[row].peer, tag),
+            &chunk_spec(messages.bulk.peers.rows[row].peer(), tag),
             pool,
             len,
         );

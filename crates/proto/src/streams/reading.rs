@@ -240,6 +240,6 @@ impl Streams {
 
 /// Whether this association with a peer lives.
 fn is_same(messages: &Messages, row: u32, association: u64) -> bool {
-    let is_same = |row: &Row| row.local_id == association && row.phase != Phase::Idle;
+    let is_same = |row: &Row| row.lives_as(association);
     messages.bulk.peers.rows.get(row).is_some_and(is_same)
 }

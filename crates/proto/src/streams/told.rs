@@ -16,7 +16,6 @@ use crate::base::slab::{NONE, Slab};
 use crate::base::types::Instant;
 use crate::delivery::path::Path;
 use crate::messages::Messages;
-use crate::peers::rows::Phase;
 use crate::streams::records::{ToldChunk, ToldEnd, ToldFront};
 use crate::streams::{Chunk, ChunkTag, Streams, chunk_cost};
 use crate::wire::{DONE_CANCELLED, DONE_OK, Whereabouts};
@@ -58,7 +57,7 @@ impl Streams {
     pub(super) fn told_front(&mut self, messages: &mut Messages, told: u32) -> Option<ToldFront> {
         let this = &self.told[told];
         let peers = &messages.bulk.peers;
-        let active = peers.actives.get(peers.rows[this.row].active);
+        let active = peers.awake(this.row);
         let way = active.and_then(|active| active.paths.iter().find(|path| path.can_fetch()));
         let front = |path: &Path| ToldFront {
             link: path.link(),
@@ -122,7 +121,7 @@ impl Streams {
     /// Its sender is to be told. Its row stands in line with that: a driver that asks whether there is something to send need not ask for this apart.
     fn end_told(&mut self, messages: &mut Messages, row: u32, message: u32, placed_len: u64) {
         let this = &messages.bulk.peers.rows[row];
-        let (peer, association) = (this.peer, this.local_id);
+        let (peer, association) = (this.peer(), this.association());
         self.told_ends.push_back(ToldEnd { peer, association, message, placed_len });
         messages.bulk.peers.rows.make_ready(row);
     }
@@ -136,9 +135,7 @@ impl Streams {
     pub(crate) fn front_told_end(&mut self, messages: &Messages) -> Option<ToldEnd> {
         while let Some(&end) = self.told_ends.front() {
             let row = messages.bulk.peers.rows.get(end.peer.row());
-            if row.is_some_and(|row| {
-                row.local_id == end.association && row.phase != Phase::Idle && row.peer == end.peer
-            }) {
+            if row.is_some_and(|row| row.lives_as(end.association) && row.peer() == end.peer) {
                 return Some(end);
             }
             self.told_ends.pop_front();

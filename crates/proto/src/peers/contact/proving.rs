@@ -61,7 +61,7 @@ impl Peers {
         }
         if self.rows[row].version != best {
             self.rows[row].version = best;
-            self.rows[row].heard_at = now; // it lives, and the asking begins anew
+            self.rows[row].on_heard(now); // it lives, and the asking begins anew
             self.actives[active].contact.hello_at = now;
             self.actives[active].contact.hello_count = 0;
             self.make_ready(row);
@@ -152,7 +152,7 @@ impl Peers {
             self.rows.ids().filter(|&row| self.rows[row].phase == Phase::Joined).collect();
         for row in joined {
             let active = self.activate(row);
-            self.actives[active].ping = true;
+            self.actives[active].ask();
             self.make_ready(row);
             self.arm(now, row);
         }
