@@ -95,7 +95,7 @@ impl Endpoint {
     /// (`on_too_long`) before the first is sent.
     #[inline]
     pub fn poll_new_path(&mut self) -> Option<(u8, Locator)> {
-        self.peers_mut().news.poll_path()
+        self.peers_mut().poll_new_path()
     }
 
     /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company. Not where each message is given to its link
@@ -118,7 +118,7 @@ impl Endpoint {
 
     /// Something the application waits for.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.peers_mut().events.pop_front()
+        self.peers_mut().events.poll()
     }
 
     /// So many events wait for [`poll_event`](Self::poll_event).
@@ -160,7 +160,7 @@ impl Endpoint {
 
     /// Changes how many frames one acknowledgement collects (EMP's knob), from 1 to 256.
     pub fn set_ack_every(&mut self, count: u32) {
-        self.peers_mut().settings.ack_every = count.clamp(1, 256);
+        self.peers_mut().set_ack_every(count);
     }
 
     /// Has the marks of trains computed by this function: `seal::train_checks`, but made for the machine at hand.

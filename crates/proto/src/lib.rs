@@ -34,7 +34,7 @@
 //!
 //! Folders are rooms, one above the other. A file names what stands in its own room and below, and nobody below `endpoint` knows the
 //! [`Endpoint`]; `cargo xtask check` holds it so (`xtask/src/rooms.rs`). Each part has its own state and contains the one below it, or is
-//! handed it; it takes what happened and returns what is to be done. What is behind a path, a timer or a budget only its own room touches; the tables of
+//! handed it; it takes what happened and returns what is to be done. What is behind a path, a peer, a timer or a budget only its own room touches; the tables of
 //! messages under way are `Bulk`'s, and the rooms that contain it say what happened to which message, and may look at it.
 //!
 //! ```text
@@ -43,9 +43,10 @@
 //!   wire                  what a frame looks like: the only room that knows byte offsets
 //!   lookup                how an endpoint is found by host and number: apart from all else
 //!   delivery              one path: content, sent, ack, rtt, window, rate, credit; a frame that is being filled
-//!   peers     `Peers`     rows, actives; table (wake, rest), contact (strangers become peers), strangers, farewell; pairs, choice, contest (several
-//!                         ways to one peer); timers, clock, received, output, acks, obstacle, allowance; links, news; sending (may
-//!                         it go?), seals (whose key?)
+//!   peers     `Peers`     rows, actives; table (wake, rest), contact (strangers become peers), strangers, farewell; paths, pairs, choice, contest
+//!                         (several ways to one peer); timers, clock, received, output, acks, obstacle, allowance; links, news, events, chosen
+//!                         (settings); of each peer: numbers, line (our messages, in order), ahead, notices, side (one-sided), ties (what hangs on
+//!                         it); sending (may it go?), seals (whose key?), look (what may be asked of a peer)
 //!   matching              how a message finds its receive
 //!   bulk      `Bulk`      outgoing: post, copied, framed, output, settled, refused: sends from their post to their end; lone, quick_out, acked:
 //!                         the common ones at little cost; arrival, receives: holding, bound, filling: what arrives, without a receive and with

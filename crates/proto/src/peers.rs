@@ -1,16 +1,17 @@
 //! Peers: who they are, how they become peers, which ways lead to them, and how they are forgotten.
 
-use crate::base::ring::Ring;
 use crate::base::sabotage::Saboteur;
 use crate::delivery::content::Content;
 use crate::peers::actives::Actives;
+use crate::peers::chosen::Chosen;
+use crate::peers::events::Events;
 use crate::peers::kept::{Closing, Forgotten, Reply};
 use crate::peers::links::Links;
 use crate::peers::news::News;
 use crate::peers::rows::Rows;
 use crate::peers::timers::Timers;
 use crate::seal::{Pass, TrainChecks, pass_of, train_checks};
-use crate::{Counters, Event, Identity, Limits, LinkTraits, Locator, Opening, Secret, Settings};
+use crate::{Counters, Identity, Limits, LinkTraits, Locator, Opening, Secret, Settings};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -19,9 +20,11 @@ pub(crate) mod actives;
 pub(crate) mod ahead;
 pub(crate) mod allowance;
 pub(crate) mod choice;
+pub(crate) mod chosen;
 pub(crate) mod clock;
 pub(crate) mod contact;
 pub(crate) mod contest;
+pub(crate) mod events;
 pub(crate) mod farewell;
 pub(crate) mod kept;
 
@@ -45,7 +48,8 @@ pub(crate) mod table;
 pub(crate) mod ties;
 pub(crate) mod timers;
 
-/// All peers of an endpoint, and what they share: who this endpoint is, its links, its timers, what it tells.
+/// All peers of an endpoint, and what they share: who this endpoint is, its links, its timers, what it tells. Rooms above may name those parts that
+/// keep their own state.
 #[derive(Debug)]
 pub(crate) struct Peers {
     secret: Secret,
@@ -57,7 +61,7 @@ pub(crate) struct Peers {
     pass: Pass,
     /// How the machine at hand computes the marks of trains.
     train_checks: TrainChecks,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Chosen,
     peer_count_max: u32,
     /// Key of this life: cookies, nonces and ids are drawn from it.
     key: Secret,
@@ -75,13 +79,14 @@ pub(crate) struct Peers {
     replies: VecDeque<Reply>,
     /// A packet came whose number has a high half. Before that nobody looks for one (`Peers::base_of`).
     has_high: bool,
-    pub(crate) events: Ring<Event>,
+    pub(crate) events: Events,
     pub(crate) timers: Timers,
     /// Contents of packets that were lost, until their owners are told; empty otherwise.
     lost: Vec<Content>,
-    pub(crate) news: News,
+    news: News,
     closing: Option<Closing>,
     closed: bool,
+    /// Open: each room counts what happens there, and no rule asks for it.
     pub(crate) counters: Counters,
     pub(crate) saboteur: Saboteur,
     /// Takes no quick way, so that a test can hold the general ones against them.
@@ -103,7 +108,7 @@ impl Peers {
             links: Links::new(links, traits),
             pass: pass_of(&opening.secret),
             train_checks,
-            settings,
+            settings: Chosen::new(settings),
             peer_count_max: limits.peer_count_max,
             key,
             draw_count: 0,
@@ -115,7 +120,7 @@ impl Peers {
             actives: Actives::default(),
             replies: VecDeque::new(),
             has_high: false,
-            events: Ring::new(),
+            events: Events::new(),
             timers: Timers::new(),
             lost: Vec::new(),
             news: News::default(),

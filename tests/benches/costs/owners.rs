@@ -115,7 +115,6 @@ const BY_LINE: [&str; 6] = [
 const WORDS: &[(&str, Guarantee)] = &[
     ("matcher", Guarantee::Matching),
     ("message_in", Guarantee::Order),
-    ("arrival_count", Guarantee::Order),
     ("refused_from", Guarantee::Credit),
     ("held_from", Guarantee::Credit),
     ("cost", Guarantee::Credit),
@@ -136,13 +135,19 @@ const WORDS: &[(&str, Guarantee)] = &[
     ("look_at", Guarantee::Reliability),
 ];
 
-/// Containers: they work for whoever calls them.
+/// Containers, and methods that only read or write a field: they work for whoever calls them.
 const CONTAINERS: &[(&str, &str)] = &[
     ("base/slab.rs", ""),
     ("base/ring.rs", ""),
     ("base/types.rs", ""),
     ("peers/rows.rs", "index"),
     ("peers/rows.rs", "get"),
+    ("peers/rows.rs", "on_heard"),
+    ("peers/chosen.rs", ""),
+    ("peers/events.rs", ""),
+    ("peers/look.rs", ""),
+    ("peers/paths.rs", ""),
+    ("peers/ties.rs", ""),
 ];
 
 /// Where instructions went: by guarantee, and by function for those who look closer.

@@ -2,8 +2,8 @@
 //!
 //! PROTOCOL §5.3, §6.2. These do for a run of packets, or for the only one in flight, what `settled` does for each content.
 
+use crate::Instant;
 use crate::base::pool::BytePool;
-use crate::base::ring::Ring;
 use crate::base::slab::Slab;
 use crate::bulk::Bulk;
 use crate::bulk::outgoing::{Outgoing, send_req};
@@ -11,9 +11,9 @@ use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, eager_cost};
 use crate::delivery::sent::{Acked, Run};
+use crate::peers::events::Events;
 use crate::peers::line::Line;
 use crate::wire::{AckRepr, AckView};
-use crate::{Event, Instant};
 use alloc::vec::Vec;
 
 /// What an Ack told of a path.
@@ -160,7 +160,7 @@ impl Bulk {
 /// The parts that are told what an Ack accepted.
 struct Accepted<'a> {
     outgoing: &'a mut Slab<Outgoing>,
-    events: &'a mut Ring<Event>,
+    events: &'a mut Events,
     copied: &'a mut BytePool,
     line: &'a mut Line,
     credit: &'a mut Credit,

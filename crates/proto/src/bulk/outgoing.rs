@@ -4,10 +4,10 @@ use crate::PostError;
 use crate::base::api::{Event, Failure, SendSpec, Source};
 use crate::base::gaps::GapSet;
 use crate::base::pool::BytePool;
-use crate::base::ring::Ring;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, PeerId, ReqId, Space, Tag};
 use crate::peers::ahead::Announced;
+use crate::peers::events::Events;
 use crate::peers::line::InLine;
 use crate::wire::{self, EagerRepr, Lane};
 
@@ -180,20 +180,20 @@ impl Outgoing {
         req: ReqId,
         result: Result<u64, Failure>,
         copied: &mut BytePool,
-        events: &mut Ring<Event>,
+        events: &mut Events,
     ) {
         let &Self { peer, space, tag, user, total: len, .. } = self;
         match self.bytes.pool() {
             Some(pool) => {
                 copied.release(pool);
                 if let (Err(failure), false) = (result, space == Space::STREAMS) {
-                    events.push_back(Event::Lost { peer, space, tag, len, failure });
+                    events.tell(Event::Lost { peer, space, tag, len, failure });
                 }
             }
             None => {
                 let placed_len = result.unwrap_or(0);
                 let result = result.map(|_| ());
-                events.push_back(Event::Sent { req, user, peer, placed_len, result });
+                events.tell(Event::Sent { req, user, peer, placed_len, result });
             }
         }
     }

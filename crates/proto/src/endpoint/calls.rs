@@ -174,14 +174,14 @@ impl Endpoint {
     /// A peer whose locators have become known: to be asked before frames are polled.
     #[inline]
     pub fn poll_new_locators(&mut self) -> Option<NewLocators> {
-        self.peers_mut().news.poll_locators()
+        self.peers_mut().poll_new_locators()
     }
 
     /// A peer of whose paths something was learned that others who go there would like to know: one has answered, or never did
     /// however often it was asked, or links over one card were compared.
     #[inline]
     pub fn poll_path_news(&mut self) -> Option<PeerId> {
-        self.peers_mut().news.poll_of_paths()
+        self.peers_mut().poll_path_news()
     }
 
     /// Adds the path by `link` to `locator`, of which so much is known. It carries nothing until it has proven that it leads to

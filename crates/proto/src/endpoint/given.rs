@@ -174,7 +174,7 @@ impl Endpoint {
     ) -> bool {
         match self.take_lone_given(now, link, from, lone, 0, memory) {
             Taken::Received(received) => {
-                self.peers_mut().events.push_back(received.into());
+                self.peers_mut().events.tell(received.into());
                 true
             }
             Taken::No => false,

@@ -22,7 +22,7 @@ impl Endpoint {
     pub fn has_output(&self) -> bool {
         self.peers().rows.first_ready() != NONE
             || self.peers().has_replies()
-            || self.peers().news.is_any()
+            || self.peers().has_news()
     }
 
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.

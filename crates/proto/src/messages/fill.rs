@@ -75,7 +75,7 @@ impl Messages {
         let req = self.bulk.receives.pass();
         let (arrival, placed_len) = self.bulk.place_plain(slot, (spec.buf, spec.len), memory);
         self.recall_rows(now);
-        self.bulk.peers.events.push_back(Event::Received {
+        self.bulk.peers.events.tell(Event::Received {
             req,
             user: spec.user,
             envelope: arrival.envelope(),
@@ -193,7 +193,7 @@ impl Messages {
         result: Result<(), Failure>,
     ) {
         let Unbound { req, user, is_over, .. } = self.bulk.receives.unbind(slot);
-        self.bulk.peers.events.push_back(Event::Received {
+        self.bulk.peers.events.tell(Event::Received {
             req,
             user,
             envelope,
@@ -209,7 +209,7 @@ impl Messages {
     /// An entry used many times ends when it is full and nothing arrives into it any more.
     pub(crate) fn end_if_done(&mut self, slot: u32) {
         if let Some((req, Receive { user, source, .. })) = self.bulk.receives.take_if_done(slot) {
-            self.bulk.peers.events.push_back(Event::Unlinked { req, user, source, failure: None });
+            self.bulk.peers.events.tell(Event::Unlinked { req, user, source, failure: None });
         }
     }
 

@@ -45,7 +45,7 @@ impl Messages {
         }
         let overflow_user = self.bulk.receives[overflow].user;
         let Unbound { req, user, is_over, .. } = self.bulk.receives.unbind(claimant);
-        self.bulk.peers.events.push_back(Event::Overflowed {
+        self.bulk.peers.events.tell(Event::Overflowed {
             req,
             user,
             envelope,
@@ -63,7 +63,7 @@ impl Messages {
     pub(crate) fn leave_overflow(&mut self, overflow: u32) {
         let Unbound { req, user, source, is_over } = self.bulk.receives.unbind(overflow);
         if is_over {
-            self.bulk.peers.events.push_back(Event::Unlinked { req, user, source, failure: None });
+            self.bulk.peers.events.tell(Event::Unlinked { req, user, source, failure: None });
         } else {
             self.end_if_done(overflow);
         }

@@ -188,7 +188,7 @@ impl Messages {
         let swallowed = self.abandon_arrivals_of(now, slot);
         let (req, receive) = self.bulk.receives.take(slot);
         let user = receive.user;
-        self.bulk.peers.events.push_back(match swallowed {
+        self.bulk.peers.events.tell(match swallowed {
             // Bound already: the message is spent, and the application may want to know which.
             Some(envelope) if receive.is_once() => Event::Received {
                 req,

@@ -1,11 +1,11 @@
 //! A message that is as simple as can be goes to a receive that is as simple as can be.
 
-use crate::base::ring::Ring;
 use crate::base::sabotage::Sabotage;
 use crate::bulk::receives::{Receive, Receives};
 use crate::matching::Matcher;
 use crate::messages::Messages;
 use crate::peers::actives::hear;
+use crate::peers::events::Events;
 use crate::peers::rows::{Row, row_of_id};
 use crate::wire::{EagerWords, LoneMessage, MessageHead};
 use crate::{BufId, Envelope, Event, Instant, Locator, Memory, PeerId, Place, ReqId, Space, Tag};
@@ -44,7 +44,7 @@ impl From<Received> for Event {
 struct Takers<'a> {
     matcher: &'a mut Matcher,
     receives: &'a mut Receives,
-    events: &'a mut Ring<Event>,
+    events: &'a mut Events,
 }
 
 /// The ways that common frames take.
@@ -200,7 +200,7 @@ impl Takers<'_> {
     ) -> Result<u64, Miss> {
         let (received, buf) = self.take_untold(this, head, body.len())?;
         memory.place(Place { buf, offset: 0 }, &body[..received.placed_len as usize]);
-        self.events.push_back(received.into());
+        self.events.tell(received.into());
         Ok(received.placed_len)
     }
 
@@ -276,7 +276,7 @@ impl Takers<'_> {
         envelope: Envelope,
         placed_len: u64,
     ) {
-        self.events.push_back(end(this, receive, envelope, placed_len).into());
+        self.events.tell(end(this, receive, envelope, placed_len).into());
     }
 }
 

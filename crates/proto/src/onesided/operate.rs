@@ -478,7 +478,7 @@ impl Onesided {
             Deed::Atomic { .. } => OperationKind::Atomic,
         };
         let (peer, len, result) = (to.peer, total, failure.map_or(Ok(()), Err));
-        bulk.peers.events.push_back(Event::Operated { req, user, peer, kind, len, result });
+        bulk.peers.events.tell(Event::Operated { req, user, peer, kind, len, result });
     }
 
     /// Cancels an operation. What the peer has heard of it may be done or not.

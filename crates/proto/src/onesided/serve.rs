@@ -268,7 +268,7 @@ impl Onesided {
             return self.tell_used(bulk, row, permit, OperationKind::Put, (offset, len));
         };
         let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer());
-        bulk.peers.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
+        bulk.peers.events.tell(Event::Written { region, user, peer, offset, len, immediate });
     }
 
     /// A peer did something with a region whose owner wants to hear of all.
@@ -282,7 +282,7 @@ impl Onesided {
     ) {
         if permit.tells_all {
             let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer());
-            bulk.peers.events.push_back(Event::Used { region, user, peer, kind, offset, len });
+            bulk.peers.events.tell(Event::Used { region, user, peer, kind, offset, len });
         }
     }
 

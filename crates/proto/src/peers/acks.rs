@@ -24,6 +24,11 @@ pub(crate) fn note_ack_sent(
 }
 
 impl Peers {
+    /// From now on one acknowledgement collects so many frames, from 1 to 256.
+    pub(crate) fn set_ack_every(&mut self, count: u32) {
+        self.settings.set_ack_every(count);
+    }
+
     /// The acknowledgement that was pending on this path went with a frame that was given to its link.
     #[inline]
     pub(crate) fn on_ack_given(&mut self, row: u32, of: u8) {

@@ -300,7 +300,7 @@ impl Peers {
             self.show_locators(row, false, locators);
         }
         self.counters.joined += 1;
-        self.events.push_back(Event::Joined { peer: self.rows[row].peer });
+        self.events.tell(Event::Joined { peer: self.rows[row].peer });
         self.make_ready(row);
         self.arm(now, row);
     }

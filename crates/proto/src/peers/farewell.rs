@@ -84,7 +84,7 @@ impl Peers {
             self.counters.left += 1;
         }
         if was_joined || reason.is_some() {
-            self.events.push_back(Event::Left { peer: self.rows[row].peer, reason });
+            self.events.tell(Event::Left { peer: self.rows[row].peer, reason });
         }
     }
 }
@@ -160,6 +160,6 @@ impl Peers {
             closing.given_up = given_up;
         }
         self.closed = true;
-        self.events.push_back(Event::Closed { clean });
+        self.events.tell(Event::Closed { clean });
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Links {
 
 impl Links {
     /// So many, of which nothing else is known yet.
-    pub(crate) fn new(count: usize, traits: LinkTraits) -> Self {
+    pub(super) fn new(count: usize, traits: LinkTraits) -> Self {
         Self { traits: alloc::vec![traits; count].into_boxed_slice(), private: 0 }
     }
 
@@ -45,7 +45,7 @@ impl Links {
     }
 
     /// The driver says what a link is like.
-    pub(crate) fn set(&mut self, link: u8, traits: LinkTraits) {
+    pub(super) fn set(&mut self, link: u8, traits: LinkTraits) {
         if let Some(own) = self.traits.get_mut(usize::from(link)) {
             *own = traits;
             let bit = 1 << (link & 63);

@@ -28,25 +28,25 @@ pub(crate) struct News {
 impl News {
     /// Whether it is worth asking.
     #[inline(always)]
-    pub(crate) fn is_any(&self) -> bool {
+    pub(super) fn is_any(&self) -> bool {
         self.is_any
     }
 
-    pub(crate) fn add_path(&mut self, link: u8, locator: Locator) {
+    pub(super) fn add_path(&mut self, link: u8, locator: Locator) {
         if self.paths.len() < NEW_PATH_COUNT_MAX {
             self.paths.push_back((link, locator));
             self.is_any = true;
         }
     }
 
-    pub(crate) fn add_of_paths(&mut self, peer: PeerId) {
+    pub(super) fn add_of_paths(&mut self, peer: PeerId) {
         if self.of_paths.len() < PATH_NEWS_COUNT_MAX {
             self.of_paths.push_back(peer);
             self.is_any = true;
         }
     }
 
-    pub(crate) fn add_locators(&mut self, new: NewLocators) {
+    pub(super) fn add_locators(&mut self, new: NewLocators) {
         if self.locators.len() < NEW_LOCATORS_COUNT_MAX {
             self.locators.push_back(new);
             self.is_any = true;
@@ -55,19 +55,19 @@ impl News {
 
     /// The driver asks for paths last of all.
     #[inline]
-    pub(crate) fn poll_path(&mut self) -> Option<(u8, Locator)> {
+    pub(super) fn poll_path(&mut self) -> Option<(u8, Locator)> {
         let new = self.paths.pop_front();
         self.is_any = !self.paths.is_empty() || !self.locators.is_empty();
         new
     }
 
     #[inline]
-    pub(crate) fn poll_of_paths(&mut self) -> Option<PeerId> {
+    pub(super) fn poll_of_paths(&mut self) -> Option<PeerId> {
         self.of_paths.pop_front()
     }
 
     #[inline]
-    pub(crate) fn poll_locators(&mut self) -> Option<NewLocators> {
+    pub(super) fn poll_locators(&mut self) -> Option<NewLocators> {
         self.locators.pop_front()
     }
 }

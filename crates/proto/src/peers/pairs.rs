@@ -201,6 +201,33 @@ impl Peers {
     }
 }
 
+/// What the driver asks for (`news`).
+impl Peers {
+    /// Whether it is worth asking for new paths and locators.
+    #[inline(always)]
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.is_any()
+    }
+
+    /// A path that frames take from now on; the driver asks for it last of all.
+    #[inline]
+    pub(crate) fn poll_new_path(&mut self) -> Option<(u8, Locator)> {
+        self.news.poll_path()
+    }
+
+    /// A peer of whose paths something is new.
+    #[inline]
+    pub(crate) fn poll_path_news(&mut self) -> Option<PeerId> {
+        self.news.poll_of_paths()
+    }
+
+    /// Locators of which it is not known which links lead there.
+    #[inline]
+    pub(crate) fn poll_new_locators(&mut self) -> Option<NewLocators> {
+        self.news.poll_locators()
+    }
+}
+
 impl Active {
     fn path_to(&self, link: u8, locator: &Locator) -> Option<usize> {
         self.paths.iter().position(|path| path.leads_to(link, locator))

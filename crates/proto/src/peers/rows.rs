@@ -210,7 +210,7 @@ pub(crate) enum Notice {
 }
 
 impl Active {
-    pub(crate) fn new(row: u32) -> Self {
+    pub(super) fn new(row: u32) -> Self {
         Self {
             row,
             paths: Paths::default(),
@@ -238,7 +238,7 @@ impl Active {
     }
 
     /// As new, but for the memory of its queues.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.paths.clear();
         self.line.clear();
         self.control.clear();
@@ -282,7 +282,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let (by_name, hasher) = (HashTable::new(), Seeded(seed));
         let (rows, free) = (Vec::new(), Vec::new());
         let idlers = Idlers::default();
@@ -307,7 +307,7 @@ impl Rows {
     }
 
     /// The peer's secret is known from now on, or another. False, and nothing is changed, if that peer has a row already.
-    pub(crate) fn set_secret(&mut self, at: u32, secret: Secret) -> bool {
+    pub(super) fn set_secret(&mut self, at: u32, secret: Secret) -> bool {
         let (identity, old) = (self[at].identity, self[at].secret);
         if old == secret {
             return true;
@@ -365,7 +365,7 @@ impl Rows {
         self.rows.get_mut(at as usize)
     }
 
-    pub(crate) fn insert(
+    pub(super) fn insert(
         &mut self,
         identity: Identity,
         secret: Secret,
@@ -378,7 +378,7 @@ impl Rows {
         at
     }
 
-    pub(crate) fn remove(&mut self, at: u32) {
+    pub(super) fn remove(&mut self, at: u32) {
         if self[at].is_ready {
             self.forget_ready(at);
         }
@@ -488,7 +488,7 @@ impl Row {
     }
 
     /// The row starts an association: all numbers begin again.
-    pub(crate) fn begin(&mut self, local_id: u64) {
+    pub(super) fn begin(&mut self, local_id: u64) {
         self.local_id = local_id;
         self.remote_id = 0;
         self.incarnation = 0;

@@ -47,7 +47,7 @@ impl Rows {
     }
 
     /// The row is idle no more.
-    pub(crate) fn stand_up(&mut self, at: u32) {
+    pub(super) fn stand_up(&mut self, at: u32) {
         let Seat { queue: Some(idle), previous, next, .. } = self[at].seat else { return };
         match previous {
             NONE => self.idlers.0[idle as usize].first = next,
@@ -213,7 +213,7 @@ impl Peers {
         if self.rows[row].phase == Phase::Joined {
             self.association_count -= 1;
             self.counters.left += 1;
-            self.events.push_back(Event::Left { peer, reason: None });
+            self.events.tell(Event::Left { peer, reason: None });
         }
         self.counters.strangers_forgotten += 1;
         tickets.forget(row);
@@ -222,7 +222,7 @@ impl Peers {
     }
 
     /// A row of this identity is forgotten: cookies from before are good no more (PROTOCOL §3.5).
-    pub(crate) fn count_forgotten(&mut self, identity: Identity) {
+    pub(super) fn count_forgotten(&mut self, identity: Identity) {
         let class = self.class_of(identity);
         if self.forgotten_counts.is_empty() {
             self.forgotten_counts = Vec::from([0; CLASS_COUNT]);
@@ -232,7 +232,7 @@ impl Peers {
 
     /// So many rows were forgotten whose identity is of the same class. In classes, so that cookies of others stay good however
     /// many come and go; by a key of this life, so that nobody can choose whose cookies he spoils.
-    pub(crate) fn forgotten_count(&self, identity: Identity) -> u64 {
+    pub(super) fn forgotten_count(&self, identity: Identity) -> u64 {
         self.forgotten_counts.get(self.class_of(identity)).map_or(0, |&count| count.into())
     }
 

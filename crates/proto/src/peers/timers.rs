@@ -31,7 +31,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             rows: BinaryHeap::new(),
             acks: Ring::new(),
@@ -80,32 +80,32 @@ impl Timers {
 
     /// A row is to be looked at then.
     #[inline]
-    pub(crate) fn arm_row(&mut self, at: Instant, row: u32) {
+    pub(super) fn arm_row(&mut self, at: Instant, row: u32) {
         self.wake_at = self.wake_at.min(at);
         self.rows.push(Reverse((at, row)));
     }
 
     /// An acknowledgement must leave then; later than all that were told before.
     #[inline]
-    pub(crate) fn arm_ack(&mut self, at: Instant, row: u32) {
+    pub(super) fn arm_ack(&mut self, at: Instant, row: u32) {
         self.acks.push_back((at, row));
         self.wake_at = self.wake_at.min(at);
     }
 
     /// Strangers who are idle are to be looked at then, or before.
-    pub(crate) fn arm_strangers(&mut self, at: Instant) {
+    pub(super) fn arm_strangers(&mut self, at: Instant) {
         self.strangers_at = self.strangers_at.min(at);
         self.wake_at = self.wake_at.min(at);
     }
 
     /// Strangers were looked at, and are to be then and not before.
-    pub(crate) fn set_strangers(&mut self, at: Instant) {
+    pub(super) fn set_strangers(&mut self, at: Instant) {
         self.strangers_at = at;
     }
 
     /// An acknowledgement left before its time. Its timer need not go off, if nobody's came after it.
     #[inline(always)]
-    pub(crate) fn disarm_ack(&mut self, at: Instant, row: u32) {
+    pub(super) fn disarm_ack(&mut self, at: Instant, row: u32) {
         if self.acks.back() == Some(&(at, row)) {
             self.acks.end = self.acks.end.wrapping_sub(1);
         }
@@ -122,7 +122,7 @@ impl Timers {
     }
 
     /// A row that was to be looked at by now, and since when. It may have been armed anew meanwhile.
-    pub(crate) fn next_row(&mut self, now: Instant) -> Option<(Instant, u32)> {
+    pub(super) fn next_row(&mut self, now: Instant) -> Option<(Instant, u32)> {
         let &Reverse((at, row)) = self.rows.peek()?;
         if at > now {
             return None;
@@ -132,7 +132,7 @@ impl Timers {
     }
 
     /// Sweeps out the timers of rows that are not live any more, when they are more than those of all `row_count` rows may be.
-    pub(crate) fn forget_old(&mut self, row_count: usize, is_live: impl Fn(Instant, u32) -> bool) {
+    pub(super) fn forget_old(&mut self, row_count: usize, is_live: impl Fn(Instant, u32) -> bool) {
         if self.rows.len() > OLD_TIMER_COUNT_MAX + 2 * row_count {
             self.rows.retain(|&Reverse((at, row))| is_live(at, row));
         }
