@@ -217,3 +217,25 @@ pub(crate) struct Forgotten {
     pub(super) secret: Secret,
     pub(super) id: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages 2, 3 and 4 wait behind 1; as `bulk/large` does, each is told of its neighbours.
+    #[test]
+    fn large_messages_wait_behind_each_other() {
+        let mut line = LargeLine::EMPTY;
+        line.begin(1);
+        assert_eq!([2, 3, 4].map(|slot| line.wait(slot)), [NONE, 2, 3]);
+        line.wait_no_more(2, 4); // 3 is over
+        assert_eq!(line.begin_next(), 2);
+        line.wait_no_more(NONE, 4);
+        assert!(line.is_granting(2) && line.granting() == 2);
+        line.wait_no_more(NONE, NONE); // 4 is over
+        assert_eq!(line.wait(5), NONE);
+        assert_eq!(line.begin_next(), 5);
+        line.wait_no_more(NONE, NONE);
+        assert_eq!(line.begin_next(), NONE);
+    }
+}

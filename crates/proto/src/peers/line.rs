@@ -221,3 +221,110 @@ impl Line {
         (self.first, self.last, self.unsent) = (NONE, NONE, NONE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[derive(Debug)]
+    struct Message {
+        previous: u32,
+        next: u32,
+    }
+
+    impl InLine for Message {
+        fn neighbours(&self) -> (u32, u32) {
+            (self.previous, self.next)
+        }
+
+        fn set_previous(&mut self, slot: u32) {
+            self.previous = slot;
+        }
+
+        fn set_next(&mut self, slot: u32) {
+            self.next = slot;
+        }
+    }
+
+    fn post(line: &mut Line, table: &mut Slab<Message>, is_waiting: bool) -> u32 {
+        let slot = table.next_slot();
+        let previous = line.append(slot, is_waiting, table);
+        table.put(slot, Message { previous, next: NONE });
+        slot
+    }
+
+    fn end(line: &mut Line, table: &mut Slab<Message>, slot: u32) {
+        let ended = table.remove(slot);
+        line.unlink(slot, &ended, table);
+    }
+
+    /// All messages, and those that were never sent.
+    fn read(line: &Line, table: &Slab<Message>) -> (Vec<u32>, Vec<u32>) {
+        let from = |first: u32| {
+            let next = |&slot: &u32| Some(table[slot].next).filter(|&next| next != NONE);
+            core::iter::successors(Some(first).filter(|&first| first != NONE), next).collect()
+        };
+        (from(line.first()), from(line.unsent()))
+    }
+
+    /// Four messages of which so many are sent end in every order, and each time a line as it was without them is left, both ways.
+    #[test]
+    fn whoever_ends_leaves_the_others_in_order() {
+        for sent in 0..=4_usize {
+            for code in 0..24_usize {
+                let (mut line, mut table) = (Line::default(), Slab::default());
+                let mut left: Vec<u32> =
+                    (0..4).map(|at| post(&mut line, &mut table, at >= sent)).collect();
+                let mut unsent: Vec<u32> = left[sent..].to_vec();
+                assert_eq!(read(&line, &table), (left.clone(), unsent.clone()));
+                for pick in [code % 4, code / 4 % 3, code / 12, 0] {
+                    let slot = left.remove(pick);
+                    unsent.retain(|&other| other != slot);
+                    end(&mut line, &mut table, slot);
+                    assert_eq!(read(&line, &table), (left.clone(), unsent.clone()));
+                    assert_eq!(line.last(), left.last().copied().unwrap_or(NONE));
+                    for pair in left.windows(2) {
+                        assert_eq!(table[pair[1]].previous, pair[0], "as hold_back walks");
+                    }
+                }
+                assert!(line.is_empty() && !line.has_unsent() && line.has_one_at_most());
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_lost_waits_once() {
+        let (mut line, mut table) = (Line::default(), Slab::default());
+        let [first, second] = [(); 2].map(|()| post(&mut line, &mut table, true));
+        line.on_lost(first, 7, true);
+        assert!(!line.has_lost(), "its turn is to come, and all of it leaves then");
+        line.on_sent_up_to(second);
+        line.on_lost(first, 7, false);
+        assert_eq!(line.first_lost(), Some((first, 7)));
+        line.on_lost(second, 8, true);
+        line.on_resent();
+        assert_eq!(line.first_lost(), None);
+        line.on_pulled(first, second);
+        assert_eq!(line.unsent(), second, "another is asked for");
+        line.on_pulled(second, NONE);
+        assert!(!line.has_more());
+        line.go_back_to(first);
+        assert_eq!(line.unsent(), first);
+    }
+
+    #[test]
+    fn granted_messages_take_turns_or_keep_theirs() {
+        let mut line = Line::default();
+        for slot in 0..3 {
+            line.queue_granted(slot, 9);
+        }
+        assert_eq!(line.take_granted(), Some((0, 9)));
+        line.keep_turn(0, 9);
+        assert_eq!(line.take_granted(), Some((0, 9)));
+        line.queue_granted(0, 9);
+        assert_eq!(line.first_granted(), Some((1, 9)));
+        line.clear();
+        assert!(!line.has_more() && line.is_empty());
+    }
+}

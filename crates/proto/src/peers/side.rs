@@ -212,3 +212,39 @@ pub(crate) struct Early {
     /// Where its result will be, in `Onesided::results`, or NONE.
     pub(crate) result: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_put_follow_each_other_or_it_is_not_told() {
+        let mut requests = Requests::default();
+        assert_eq!(requests.note_part(0, 100), 100);
+        assert_eq!(requests.note_part(100, 50), 150);
+        assert_eq!(requests.note_part(200, 50), PART_MISSING, "a part was denied");
+        assert_eq!(requests.note_part(250, 50), PART_MISSING);
+        assert_eq!(requests.note_part(0, 10), 10, "another put");
+        requests.miss_part();
+        assert_eq!(requests.note_part(10, 10), PART_MISSING);
+    }
+
+    #[test]
+    fn a_turn_that_passed_does_not_come_again() {
+        let mut requests = Requests::default();
+        assert_eq!((requests.post(), requests.post()), (0, 1));
+        requests.pass_turn(0);
+        requests.pass_turn(1);
+        requests.pass_turn(0);
+        assert_eq!(requests.next_in(), 2);
+        assert_eq!(requests.whole(2), 2);
+    }
+
+    #[test]
+    fn requests_are_queued_once() {
+        let mut side = Side::default();
+        assert!(side.queue() && !side.queue());
+        side.leave_queue();
+        assert!(side.queue());
+    }
+}

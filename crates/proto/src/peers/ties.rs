@@ -92,3 +92,28 @@ impl Ties {
         self.permitted_count = self.permitted_count.saturating_sub(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tie_holds_the_row_and_those_that_are_waited_for_wait() {
+        let mut ties = Ties::default();
+        assert!(!ties.hold_row() && !ties.are_waiting());
+        ties.on_directed();
+        assert!(ties.hold_row() && ties.are_waiting() && ties.has_directed());
+        ties.on_directed_over();
+        ties.on_kept();
+        assert!(ties.hold_row() && !ties.are_waiting(), "it is here");
+        ties.on_numbered();
+        assert!(ties.has_numbered() && ties.are_waiting(), "more of it is to come");
+        ties.on_number_over();
+        ties.on_dropped();
+        ties.on_permitted();
+        assert!(ties.hold_row() && !ties.are_waiting());
+        ties.on_permitted_over();
+        ties.on_permitted_over();
+        assert!(!ties.hold_row());
+    }
+}
