@@ -46,7 +46,7 @@
 //!   peers     `Peers`     rows, actives; table (wake, rest), contact (strangers become peers), strangers, farewell; paths, pairs, choice, contest
 //!                         (several ways to one peer); timers, clock, received, output, acks, obstacle, allowance; links, news, events, chosen
 //!                         (settings); of each peer: numbers, line (our messages, in order), ahead, notices, side (one-sided), ties (what hangs on
-//!                         it); sending (may it go?), seals (whose key?), look (what may be asked of a peer)
+//!                         it); sending (may it go?), seals (whose key?), shown (what may be asked of a peer)
 //!   matching              how a message finds its receive
 //!   bulk      `Bulk`      outgoing: post, copied, framed, output, settled, refused: sends from their post to their end; lone, quick_out, acked:
 //!                         the common ones at little cost; arrival, receives: holding, bound, filling: what arrives, without a receive and with

@@ -27,10 +27,8 @@ pub(crate) mod contest;
 pub(crate) mod events;
 pub(crate) mod farewell;
 pub(crate) mod kept;
-
 pub(crate) mod line;
 pub(crate) mod links;
-pub(crate) mod look;
 pub(crate) mod news;
 pub(crate) mod notices;
 pub(crate) mod numbers;
@@ -42,6 +40,7 @@ pub(crate) mod received;
 pub(crate) mod rows;
 pub(crate) mod seals;
 pub(crate) mod sending;
+pub(crate) mod shown;
 pub(crate) mod side;
 pub(crate) mod strangers;
 pub(crate) mod table;

@@ -145,7 +145,7 @@ const CONTAINERS: &[(&str, &str)] = &[
     ("peers/rows.rs", "on_heard"),
     ("peers/chosen.rs", ""),
     ("peers/events.rs", ""),
-    ("peers/look.rs", ""),
+    ("peers/shown.rs", ""),
     ("peers/paths.rs", ""),
     ("peers/ties.rs", ""),
 ];
