@@ -5,7 +5,7 @@
 use packhorse_link::Link;
 use packhorse_link::mem::UserMemory;
 use packhorse_proto::{
-    BufId, GIVEN_CHUNK_LEN_MAX, Instant, OutStreamId, PACKET_LEN, PeerId, Place, ReqId,
+    BufId, GIVEN_CHUNK_LEN_MAX, GivenChunk, Instant, OutStreamId, PACKET_LEN, PeerId, Place, ReqId,
     StreamError, StreamId, ToldFront, wire,
 };
 
@@ -36,14 +36,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 &self.scratch[..]
             }
         };
-        let (link, to) = (chunk.given.link, &chunk.given.to.0);
-        let head = &head[..chunk.given.head_len];
-        let is_taken = is_taken_now(&self.home, &mut self.links, (link, to), head, bytes);
+        let (way, head) = ((chunk.given.link, &chunk.given.to.0), &head[..chunk.given.head_len]);
+        let is_taken = is_taken_now(&self.home, &mut self.links, way, head, bytes);
         if is_taken {
-            self.endpoint.on_chunk_given(now, &chunk);
-            self.counters.bytes_copied_out += len as u64;
+            self.on_chunk_left(now, &chunk, len);
         }
         is_taken
+    }
+
+    /// The link has taken a chunk.
+    fn on_chunk_left(&mut self, now: Instant, chunk: &GivenChunk, len: usize) {
+        self.endpoint.on_chunk_given(now, chunk);
+        self.counters.bytes_copied_out += len as u64;
     }
 
     /// Gives the next chunk of a stream to its link: this piece, or what the stream has filled. False: nothing was done.
@@ -64,12 +68,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return false;
         };
         let bytes = piece.unwrap_or_else(|| self.endpoint.filled(id));
-        let (link, to, len) = (chunk.given.link, &chunk.given.to.0, bytes.len());
+        let (way, len) = ((chunk.given.link, &chunk.given.to.0), bytes.len());
         let head = &head[..chunk.given.head_len];
-        let is_taken = is_taken_now(&self.home, &mut self.links, (link, to), head, bytes);
+        let is_taken = is_taken_now(&self.home, &mut self.links, way, head, bytes);
         if is_taken {
-            self.endpoint.on_chunk_given(now, &chunk);
-            self.counters.bytes_copied_out += len as u64;
+            self.on_chunk_left(now, &chunk, len);
         }
         is_taken
     }
