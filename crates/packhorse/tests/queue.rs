@@ -107,6 +107,33 @@ fn short_messages_that_wait_together_are_had_in_one_look() {
     }
 }
 
+/// Who reads a long message from where it is holds the lock for the time of it. Others that want the lock have it before the next is read.
+#[test]
+fn of_long_messages_that_wait_together_one_look_reads_one() {
+    const LEN: usize = 1 << 20; // as much as a turn reads
+    let (a, b, to_b) = pair(Placement::Inline, "shm");
+    let (mut sends, mut recvs) = (a.queue(16), b.queue(16));
+    for _ in 0..20 {
+        for tag in 0..4 {
+            recvs.recv(Wanted::tag(tag), vec![0; LEN], tag).unwrap();
+        }
+        let buffers = [(); 4].map(|()| vec![7; LEN]); // before the turn: soon after one no other is due
+        b.turn();
+        for (tag, buffer) in (0..).zip(buffers) {
+            sends.send(to_b, tag, buffer, tag).unwrap();
+        }
+        for _ in 0..4 {
+            let ended = next(&mut recvs, &a);
+            ended.result.unwrap();
+            assert_eq!(ended.placed_len, LEN as u64);
+            assert!(recvs.is_empty(), "the look read two");
+        }
+        for _ in 0..4 {
+            next(&mut sends, &b).result.unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_reader_that_waits_drives_and_a_thread_beside_it_posts() {
     for link in ["udp", "shm"] {

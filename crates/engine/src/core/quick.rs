@@ -152,6 +152,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         {
             return self.turn_behind_short(now, link, from, Some(frame_len));
         }
+        // Up to a megabyte was read, with the lock held: what stands behind it is for the next look, which begins with a new time.
+        self.quick.has_more = false;
         let received = self.endpoint.on_told_read(told);
         let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
         let done = self.endpoint.prepare_done(now, told, &mut head).filter(|done| {
