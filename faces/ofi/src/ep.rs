@@ -25,7 +25,8 @@ use crate::{atomic, common, errors, flags, msg, offer, rma, setting, tagged};
 pub(crate) struct Ep {
     head: Head<EpFid>,
     caps: u64,
-    /// Default flags of sends and receives.
+    /// Default flags of messages, of operations on a peer's memory, and of receives.
+    pub(crate) send_flags: u64,
     pub(crate) tx_flags: u64,
     pub(crate) rx_flags: u64,
     /// A buffer for many messages is given back when less than this is free.
@@ -133,6 +134,7 @@ pub(crate) unsafe fn open(
     let source = unsafe { object::name_at(form, info.src_addr, Some(info.src_addrlen)) };
     let place = source.and_then(|name| name.place());
     let fid = Fid { fclass: class::EP, context, ops: &raw const OPS };
+    let tx_flags = tx.map_or(0, |tx| tx.op_flags);
     let head = EpFid {
         fid,
         ops: &raw const EP_OPS,
@@ -146,7 +148,8 @@ pub(crate) unsafe fn open(
     let ep = Ep {
         head: Head::new(head),
         caps: offer::caps_for(info.caps) | info.caps,
-        tx_flags: with_level(tx.map_or(0, |tx| tx.op_flags), completes_with_post),
+        send_flags: level_of_messages(tx_flags, completes_with_post),
+        tx_flags,
         rx_flags: rx.map_or(0, |rx| rx.op_flags),
         free_len_min: AtomicUsize::new(1),
         uses: Mutex::new(Some(Uses { domain, bindings: Bindings::default(), av: None, stx: None })),
@@ -165,11 +168,12 @@ const LEVELS: u64 = flag::INJECT_COMPLETE
     | flag::DELIVERY_COMPLETE
     | flag::MATCH_COMPLETE;
 
-/// The flags of sends, with the level that counts where the application asked for none. libfabric's is that the peer has accepted
-/// the message; `FI_PACKHORSE_COMPLETE=post` lowers it to what `fi_inject` promises, for MPIs that send short messages without
-/// that call and wait for each.
-fn with_level(flags: u64, completes_with_post: bool) -> u64 {
-    if flags & LEVELS == 0 && completes_with_post { flags | flag::INJECT_COMPLETE } else { flags }
+/// The default flags of messages, with the level that counts where a call names none. libfabric's is that the peer has accepted
+/// the message; `FI_PACKHORSE_COMPLETE=post` lowers it, and what the application made its default, to what `fi_inject` promises.
+/// For MPIs that send short messages without that call and wait for each, or that made delivery the default of all operations
+/// because their windows need it.
+fn level_of_messages(flags: u64, completes_with_post: bool) -> u64 {
+    if completes_with_post { flags & !LEVELS | flag::INJECT_COMPLETE } else { flags }
 }
 
 impl Ep {
@@ -230,6 +234,7 @@ impl Ep {
         let alias = Self {
             head,
             caps: self.caps,
+            send_flags: of(flag::SEND, self.send_flags),
             tx_flags: of(flag::SEND, self.tx_flags),
             rx_flags: of(flag::RECV, self.rx_flags),
             free_len_min: AtomicUsize::new(self.free_len_min.load(Ordering::Relaxed)),
@@ -414,12 +419,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_level_of_sends_is_lowered_where_nobody_asked_for_one() {
-        let post = true;
-        assert_eq!(with_level(flag::COMPLETION, false), flag::COMPLETION);
+    fn the_level_of_messages_is_lowered_where_the_environment_says_so() {
         let lowered = flag::COMPLETION | flag::INJECT_COMPLETE;
-        assert_eq!(with_level(flag::COMPLETION, post), lowered);
-        assert_eq!(with_level(flag::DELIVERY_COMPLETE, post), flag::DELIVERY_COMPLETE);
-        assert_eq!(with_level(flag::TRANSMIT_COMPLETE, post), flag::TRANSMIT_COMPLETE);
+        for level in [0, flag::TRANSMIT_COMPLETE, flag::DELIVERY_COMPLETE, flag::MATCH_COMPLETE] {
+            let flags = flag::COMPLETION | level;
+            assert_eq!(level_of_messages(flags, false), flags);
+            assert_eq!(level_of_messages(flags, true), lowered);
+        }
     }
 }

@@ -43,7 +43,7 @@ unsafe extern "C" fn send(
     to: u64,
     context: *mut c_void,
 ) -> isize {
-    let (port, how) = usual!(ep, context, tx_flags);
+    let (port, how) = usual!(ep, context, send_flags);
     // SAFETY: the application's bytes, ours until the operation has completed.
     let memory = or_return!(unsafe { memory::readable(buf, len) });
     port.send(&letter(to, None), memory, how)
@@ -58,7 +58,7 @@ unsafe extern "C" fn senddata(
     to: u64,
     context: *mut c_void,
 ) -> isize {
-    let (port, how) = usual!(ep, context, tx_flags);
+    let (port, how) = usual!(ep, context, send_flags);
     // SAFETY: as for `send`.
     let memory = or_return!(unsafe { memory::readable(buf, len) });
     port.send(&letter(to, Some(data)), memory, how)
@@ -72,7 +72,7 @@ unsafe extern "C" fn sendv(
     to: u64,
     context: *mut c_void,
 ) -> isize {
-    let (port, how) = usual!(ep, context, tx_flags);
+    let (port, how) = usual!(ep, context, send_flags);
     // SAFETY: as for `send`, in `count` pieces.
     let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
     port.send(&letter(to, None), memory, how)

@@ -9,7 +9,7 @@ pub(crate) struct Setting {
     words: [&'static str; 2],
 }
 
-/// When a short send is complete: when the peer accepted it, or with its post.
+/// When a short message is complete: as the application says, mostly when the peer accepted it; or with its post, unless a call says otherwise.
 pub(crate) const COMPLETE: Setting =
     Setting { name: "FI_PACKHORSE_COMPLETE", words: ["accepted", "post"] };
 /// Who may use registered memory: peers of the address vector, or whoever has the endpoint's address.

@@ -42,7 +42,7 @@ unsafe extern "C" fn send(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    let (port, how) = usual!(ep, context, tx_flags);
+    let (port, how) = usual!(ep, context, send_flags);
     // SAFETY: the application's bytes, ours until the operation has completed.
     unsafe { send_one(port, &letter(to, tag, None), buf, len, how) }
 }
@@ -57,7 +57,7 @@ unsafe extern "C" fn senddata(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    let (port, how) = usual!(ep, context, tx_flags);
+    let (port, how) = usual!(ep, context, send_flags);
     // SAFETY: as for `send`.
     unsafe { send_one(port, &letter(to, tag, Some(data)), buf, len, how) }
 }
@@ -94,7 +94,7 @@ unsafe extern "C" fn sendv(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    let (port, how) = usual!(ep, context, tx_flags);
+    let (port, how) = usual!(ep, context, send_flags);
     // SAFETY: as for `send`, in `count` pieces.
     let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
     port.send(&letter(to, tag, None), memory, how)

@@ -11,9 +11,9 @@ use super::{Launcher, Locally, Settings, find_provider};
 const EXAMPLES: &str = "\
 Examples:
   eval \"$(packhorse env mpirun)\"   what this mpirun's MPI needs; then mpirun or srun as always
-  eval \"$(packhorse env)\"          what every MPI needs, but for what only one may have:
+  eval \"$(packhorse env)\"          what every MPI needs, but for what not all may have:
       export FI_PACKHORSE_RMA=any         Open MPI 5, or its windows between hosts end with FI_ENOKEY
-      export FI_PACKHORSE_COMPLETE=post   Open MPI 4, whose collectives are slower without
+      export FI_PACKHORSE_COMPLETE=post   all others: their collectives are slower without
 
 Ranks on other hosts need the variables, too: MPICH, Intel MPI and Slurm carry all there are; Open MPI carries its own and
 wants the others named: mpirun -x FI_PROVIDER_PATH -x FI_PROVIDER … (`packhorse run` does that by itself).";

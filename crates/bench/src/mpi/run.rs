@@ -15,8 +15,8 @@ Examples:
   packhorse run mpirun -n 4 ./program                       whichever MPI this mpirun belongs to
   PACKHORSE_LINK=udp:eth1 packhorse run mpirun -n 4 ./program   over one interface
   packhorse run --show mpirun -n 4 ./program                what would be started
-  packhorse run srun -n 4 ./program                         Slurm: the variables of every MPI are set. Those that only one MPI
-      may have are not: `FI_PACKHORSE_RMA=any packhorse run srun …` for Open MPI 5, `FI_PACKHORSE_COMPLETE=post` for Open MPI 4";
+  packhorse run srun -n 4 ./program                         Slurm: the variables of every MPI are set. Those that not every MPI
+      may have are not: `FI_PACKHORSE_RMA=any packhorse run srun …` for Open MPI 5, `FI_PACKHORSE_COMPLETE=post` for all others";
 
 /// Run an MPI program over Packhorse, with the MPI as it is.
 ///

@@ -4,8 +4,8 @@
 //! | --- | --- | --- |
 //! | all | where providers are, which one to use | |
 //! | Open MPI | to use libfabric for all messages (`cm` with `ofi`); which provider; windows without UCX; short sends that complete with the post (4.1) | `-x`, but for `OMPI_MCA_…`, which goes by itself |
-//! | MPICH | to use libfabric, and not UCX | `-genv` |
-//! | Intel MPI | which provider; no shared memory of its own | `-genv` |
+//! | MPICH | to use libfabric, and not UCX; short sends that complete with the post | `-genv` |
+//! | Intel MPI | which provider; no shared memory of its own; short sends that complete with the post | `-genv` |
 //!
 //! One variable that another MPI reads does no harm, so where nobody knows which MPI it will be, all are set; but not those of our own
 //! that make up for what one MPI does, and would change what the others get (`FOR_ONE_MPI`).
@@ -24,7 +24,7 @@ const OURS: [&str; 2] = ["PACKHORSE_", "FI_"];
 /// What only one MPI is to have, as lines of shell that do nothing: for users who know which one theirs is where we do not.
 const FOR_ONE_MPI: &str = "\
 # Which MPI it will be is not known. Open MPI 5 also needs:  export FI_PACKHORSE_RMA=any
-# (windows between hosts), and Open MPI 4 is quicker with:   export FI_PACKHORSE_COMPLETE=post
+# (windows between hosts), and all others are quicker with:  export FI_PACKHORSE_COMPLETE=post
 ";
 
 /// How ranks on one host reach each other.
@@ -82,9 +82,9 @@ impl Settings {
                     // Windows between hosts go by btl/ofi, where the target does not know who comes.
                     self.set_unless_there("FI_PACKHORSE_RMA", "any");
                 }
-                if self.family == Some(Family::OpenMpi4) {
+                if family == Family::OpenMpi4 {
                     // It sends without `fi_inject` what nobody waits for at once, and then waits for each to be accepted.
-                    self.set_unless_there("FI_PACKHORSE_COMPLETE", "post");
+                    self.complete_with_post();
                 }
                 // Debian's 4.1 switches off the only windows that work between hosts over messages. (Those over one-sided operations,
                 // btl/ofi, take a second to end.) And 5 complains of windows over UCX where it has no UCX to use.
@@ -95,11 +95,21 @@ impl Settings {
                 if is_all {
                     self.set("MPIR_CVAR_NOLOCAL", "1");
                 }
+                // Its windows need the level of delivery, so it made that the default of messages as well.
+                self.complete_with_post();
             }
             Family::Intel => {
                 self.set("I_MPI_OFI_PROVIDER", NAME);
                 self.set("I_MPI_FABRICS", if is_all { "ofi" } else { "shm:ofi" });
+                self.complete_with_post(); // as MPICH, of which it is made
             }
+        }
+    }
+
+    /// Short sends are over when they are copied, if it is known that the MPI is one that does not rely on more.
+    fn complete_with_post(&mut self) {
+        if self.family.is_some() {
+            self.set_unless_there("FI_PACKHORSE_COMPLETE", "post");
         }
     }
 
@@ -206,10 +216,10 @@ mod tests {
         let mpich = settings(Family::Mpich, Locally::Packhorse);
         assert_eq!(value(&mpich, "MPIR_CVAR_CH4_NETMOD"), Some("ofi"));
         assert_eq!(value(&mpich, "MPIR_CVAR_NOLOCAL"), Some("1"));
-        assert_eq!(
-            value(&settings(Family::Intel, Locally::Packhorse), "I_MPI_FABRICS"),
-            Some("ofi")
-        );
+        assert_eq!(value(&mpich, "FI_PACKHORSE_COMPLETE"), Some("post"));
+        let intel = settings(Family::Intel, Locally::Packhorse);
+        assert_eq!(value(&intel, "I_MPI_FABRICS"), Some("ofi"));
+        assert_eq!(value(&intel, "FI_PACKHORSE_COMPLETE"), Some("post"));
     }
 
     #[test]
