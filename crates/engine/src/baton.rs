@@ -4,7 +4,7 @@
 //! ```text
 //!            something is left that needs a driver                     nobody has driven for a moment
 //!   Away ────────────────────────────────────────────────▶ Near ────────────────────────────────────▶ Driving
-//!    ▲  looks every 1 to 2 ms                               │ ▲ looks when the fuse has burnt          │
+//!    ▲  looks every 4 to 8 ms                               │ ▲ looks when the fuse has burnt          │
 //!    │                                                      │ │ or every 125 to 500 µs                 │
 //!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock), or posts ──┘
 //!                                                                  what needs no driver
@@ -35,6 +35,10 @@
 //! bandwidth, and one every 250 µs 2 % of a core. So ticks are long, and grow while each finds somebody at work, until one finds that nobody is. They are longest beside a thread that has asked in
 //! vain for long and dozes between its questions.
 //!
+//! **On one host.** What comes through memory lies there until the application comes for it: nobody sends it again, and to copy it costs the same
+//! whoever does it. So beside a program all of whose messages come by memory the helper stays *afar*: no fuses, no short ticks. It looks within
+//! some milliseconds of a long message's post, and less and less where none was posted.
+//!
 //! **Orderings.** All are `SeqCst` where each side writes its own word and then reads the other's: with less both could miss
 //! what the other just wrote, and nobody would drive. `tests::all_orders` tries them all (loom, which knows no total order
 //! of such accesses but of fences: there one stands between the two, see `between`).
@@ -58,9 +62,13 @@ const OUT: u8 = 0;
 const SHORT: u8 = 1;
 const LONG: u8 = 2;
 
-/// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
-const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
-const AWAY_TICK_MAX: Duration = Duration::from_millis(2);
+/// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe. Where ranks fill the cores each look takes
+/// a core from one of them, and the system may leave that one waiting for longer than the look takes: with a look every 2 ms inner loops of programs were slower by
+/// 6 to 20 %, over a network as through memory.
+const AWAY_TICK_MIN: Duration = Duration::from_millis(4);
+const AWAY_TICK_MAX: Duration = Duration::from_millis(8);
+/// Beside a program all of whose messages come by memory, and that has posted no long one since.
+const AFAR_TICK_MAX: Duration = Duration::from_millis(32);
 /// From the call that may have been the last to the take-over: with the two wake-ups beside it below 40 µs. Calls that come
 /// while it burns light it again, so often.
 const FUSE: Duration = Duration::from_micros(10);
@@ -78,8 +86,6 @@ const IDLE_GRACE_NS: u64 = 3_000_000;
 /// Where the helper shares a core with the thread that drives, each look costs that thread a few microseconds.
 const NEAR_TICK_MIN: Duration = Duration::from_micros(125);
 const NEAR_TICK_MAX: Duration = Duration::from_micros(500);
-/// Beside who waits for something that does not come: were he to turn to something else, nothing would be late but this.
-const PATIENT_TICK: Duration = Duration::from_millis(2);
 /// So many ticks in a row that found somebody at work are short.
 const SHORT_TICK_COUNT: u32 = 4;
 /// Near without a reason for so long, it goes away.
@@ -105,6 +111,8 @@ pub(crate) struct Baton {
     away_since_ns: AtomicU64,
     /// The thread that drives has asked in vain for long: the helper's ticks may be long.
     is_patient: AtomicBool,
+    /// The helper looks away for longer than `AWAY_TICK_MAX`.
+    is_afar: AtomicBool,
 }
 
 /// Whether the program computes between its calls. Nothing here has an order: a mistake costs a little time.
@@ -160,6 +168,7 @@ impl Default for Baton {
             fuse: AtomicU8::new(OUT),
             away_since_ns: AtomicU64::new(0),
             is_patient: AtomicBool::new(false),
+            is_afar: AtomicBool::new(false),
         }
     }
 }
@@ -225,6 +234,16 @@ impl Baton {
             self.is_armed.store(true, Ordering::Relaxed); // the fuse burns anew
         }
         Errand::None
+    }
+
+    /// A thread leaves after the post of a long message, and beside it the helper may stay afar.
+    pub(crate) fn on_post_afar(&self) -> Errand {
+        if self.is_armed.load(Ordering::Relaxed) {
+            return Errand::None; // as in `on_pending`
+        }
+        self.is_armed.swap(true, Ordering::SeqCst);
+        between();
+        if self.is_afar.load(Ordering::SeqCst) { Errand::Unpark } else { Errand::None }
     }
 
     /// Lights the fuse. One that burns for a short message becomes one for the long message that follows, and burns anew: what
@@ -333,9 +352,20 @@ impl Baton {
     }
 }
 
+/// What a look asks of the engine, if it must know.
+pub(crate) trait Around {
+    /// Whether the application has something to be relieved of.
+    fn is_pending(&self) -> bool;
+
+    /// Whether all its messages come by memory, and nobody else waits for what the helper may do. `None`: somebody is inside, who cannot be disturbed.
+    fn may_stay_afar(&self) -> Option<bool>;
+}
+
 /// What the helper remembers from look to look.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
+    /// It may stay afar, as far as is known.
+    stays_afar: bool,
     /// Near without a reason since so long.
     quiet: Duration,
     /// Ticks that found somebody at work since one found something to do.
@@ -361,35 +391,30 @@ pub(crate) enum Look {
 
 /// What the helper does.
 impl Baton {
-    /// `is_pending` is asked only if nobody seems to drive: whether the application has something to be relieved of.
-    pub(crate) fn look(
-        &self,
-        now: Instant,
-        notes: &mut Notes,
-        is_pending: impl FnOnce() -> bool,
-    ) -> Look {
+    /// Whether something is pending is asked only if nobody seems to drive.
+    pub(crate) fn look(&self, now: Instant, notes: &mut Notes, around: &impl Around) -> Look {
         if !self.is_present() {
             return Look::Pause;
         }
         let fuse = self.fuse.load(Ordering::SeqCst);
         if self.driver_count.load(Ordering::SeqCst) > 0 {
-            return self.put_out(fuse, notes);
+            return self.put_out(fuse, notes, around);
         }
         let driven_at = Instant(self.driven_at_ns.load(Ordering::Relaxed));
         if self.is_driving() {
             return Look::GoOn;
         }
         if fuse != OUT {
-            return self.look_at_fuse(fuse, now, driven_at, notes);
+            return self.look_at_fuse(fuse, (now, driven_at), notes, around);
         }
         let driven_ago_ns = now - driven_at;
         if driven_ago_ns < GRACE_NS {
-            return self.stand_aside(notes);
+            return self.stand_aside(notes, around);
         }
-        if is_pending() {
+        if around.is_pending() {
             notes.busy_count = 0;
         } else if driven_ago_ns < IDLE_GRACE_NS {
-            return self.stand_aside(notes);
+            return self.stand_aside(notes, around);
         } else {
             self.left_long.store(false, Ordering::Relaxed); // it was waited for
         }
@@ -397,7 +422,13 @@ impl Baton {
     }
 
     /// Somebody may have left.
-    fn look_at_fuse(&self, fuse: u8, now: Instant, driven_at: Instant, notes: &mut Notes) -> Look {
+    fn look_at_fuse(
+        &self,
+        fuse: u8,
+        (now, driven_at): (Instant, Instant),
+        notes: &mut Notes,
+        around: &impl Around,
+    ) -> Look {
         let fuse_ns = FUSE.as_nanos() as u64;
         let Some((_, lit_at)) = notes.lit.filter(|&(seen, _)| seen == fuse) else {
             (notes.lit, notes.fuse_count) = (Some((fuse, now)), 0);
@@ -406,7 +437,7 @@ impl Baton {
             return Look::Aside(FUSE);
         };
         if driven_at > lit_at {
-            return self.put_out(fuse, notes);
+            return self.put_out(fuse, notes, around);
         }
         if now - lit_at < fuse_ns {
             return Look::Aside(Duration::from_nanos(fuse_ns - (now - lit_at)));
@@ -415,14 +446,18 @@ impl Baton {
             (notes.lit, notes.fuse_count) = (Some((fuse, now)), notes.fuse_count + 1);
             return Look::Aside(FUSE);
         }
+        // What was posted has ended meanwhile, or its poster is inside: whether it leaves or not, there is nothing to relieve it of.
+        if !around.is_pending() {
+            return self.put_out(fuse, notes, around);
+        }
         (notes.lit, notes.busy_count) = (None, 0);
         Look::Drive(now)
     }
 
     /// Somebody else drives: the fuse, if one was lit, was so in vain.
-    fn put_out(&self, fuse: u8, notes: &mut Notes) -> Look {
+    fn put_out(&self, fuse: u8, notes: &mut Notes, around: &impl Around) -> Look {
         if fuse == OUT {
-            return self.stand_aside(notes);
+            return self.stand_aside(notes, around);
         }
         if self.fuse.compare_exchange(fuse, OUT, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return Look::Aside(Duration::ZERO); // another has been lit meanwhile, by somebody who counts on this look
@@ -431,27 +466,31 @@ impl Baton {
             self.left_long.store(false, Ordering::Relaxed);
         }
         self.habits[usize::from(fuse == LONG)].learn(false);
-        self.stand_aside(notes)
+        self.stand_aside(notes, around)
     }
 
     /// Somebody else drives. How long to look away.
-    fn stand_aside(&self, notes: &mut Notes) -> Look {
+    fn stand_aside(&self, notes: &mut Notes, around: &impl Around) -> Look {
         notes.lit = None;
-        let is_patient = self.is_patient.load(Ordering::Relaxed);
-        let tick = if is_patient { PATIENT_TICK } else { near_tick(notes.busy_count) };
+        notes.stays_afar = around.may_stay_afar().unwrap_or(notes.stays_afar);
+        // Beside who waits for something that does not come it is late for nothing, too, but if he turned to something else.
+        let may_be_late = self.is_patient.load(Ordering::Relaxed) || notes.stays_afar;
+        let tick = if may_be_late { AWAY_TICK_MIN } else { near_tick(notes.busy_count) };
         notes.busy_count = notes.busy_count.saturating_add(1);
         if self.is_armed.swap(false, Ordering::SeqCst) {
-            notes.quiet = Duration::ZERO;
+            (notes.quiet, notes.away_tick) = (Duration::ZERO, Duration::ZERO);
         } else {
             notes.quiet = notes.quiet.saturating_add(tick);
         }
-        if notes.quiet < NEAR_FOR {
-            notes.away_tick = AWAY_TICK_MIN;
+        if notes.quiet < NEAR_FOR && !notes.stays_afar {
+            notes.away_tick = Duration::ZERO;
             self.go(NEAR);
             return Look::Aside(tick);
         }
-        let pause = notes.away_tick.max(if is_patient { PATIENT_TICK } else { AWAY_TICK_MIN });
-        notes.away_tick = (pause * 2).min(AWAY_TICK_MAX);
+        let pause = notes.away_tick.max(AWAY_TICK_MIN);
+        let longest = if notes.stays_afar { AFAR_TICK_MAX } else { AWAY_TICK_MAX };
+        notes.away_tick = (pause * 2).min(longest);
+        self.is_afar.store(pause > AWAY_TICK_MAX, Ordering::SeqCst);
         self.go(AWAY);
         between();
         // Armed between the swap above and this store: whoever did saw no reason to wake us.

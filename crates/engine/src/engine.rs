@@ -250,12 +250,34 @@ impl Engine {
     /// Whether somebody waits for what only a driver brings about: a message is to be granted, or is more than a socket holds; a peer may use
     /// memory that is exposed here; a thread waits without driving; somebody is to be called. What else is pending waits in a socket until the application comes for it.
     pub(crate) fn needs_driver(&self, inner: &Inner) -> bool {
+        inner.requests.are_heavy() || self.is_reached_for(inner)
+    }
+
+    /// Whether peers may use memory of ours, or somebody waits who does not drive.
+    fn is_reached_for(&self, inner: &Inner) -> bool {
         let is_watched = self.is_watched.load(Ordering::Relaxed);
-        inner.requests.are_heavy()
-            || inner.has_regions()
+        inner.has_regions()
             || inner.core.endpoint_seen().portals_seen().is_open()
             || (is_watched && inner.requests.pending_count() > 0)
             || self.attendance.is_called()
+    }
+
+    /// Whether somebody is to be woken.
+    pub(crate) fn is_awaited(&self, inner: &Inner) -> bool {
+        inner.is_bell_armed || inner.streams.are_there()
+    }
+
+    /// Whether nothing is late but long messages of this host if the helper looks from afar (`baton`).
+    pub(crate) fn lets_helper_stay_afar(&self, inner: &Inner, now: Instant) -> bool {
+        inner.core.has_peers_here_alone(now)
+            && !self.is_reached_for(inner)
+            && !self.is_awaited(inner)
+            && !inner.core.has_output()
+    }
+
+    /// Whether who leaves leaves something behind for which the helper should be near.
+    pub(crate) fn wants_helper_near(&self, inner: &Inner, now: Instant) -> bool {
+        self.needs_driver(inner) && !self.lets_helper_stay_afar(inner, now)
     }
 
     /// Somebody looked at the ring of a queue in vain, and drove nothing.

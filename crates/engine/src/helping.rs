@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::thread::sched_getcpu;
 
-use crate::baton::{Look, Notes};
+use crate::baton::{Around, Look, Notes};
 use crate::duties::Offload;
 use crate::engine::{Engine, Placement, broken};
 use crate::helper::{EndsProcess, HelperCpus};
@@ -29,8 +29,7 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
         if engine.inner.is_poisoned() {
             broken();
         }
-        let has_work = || engine.has_work();
-        let pause = match engine.helper.baton.look(engine.now(), &mut notes, has_work) {
+        let pause = match engine.helper.baton.look(engine.now(), &mut notes, &*engine) {
             Look::Aside(pause) => pause,
             Look::Pause => PAUSE,
             Look::Drive(away_since) => {
@@ -72,6 +71,19 @@ impl Core<'_> {
     }
 }
 
+impl Around for Engine {
+    /// Whether anybody counts on being driven for, soon. Not while somebody is inside, who drives.
+    fn is_pending(&self) -> bool {
+        self.try_lock().is_some_and(|inner| {
+            self.is_awaited(&inner) || self.needs_driver(&inner) || inner.core.has_work()
+        })
+    }
+
+    fn may_stay_afar(&self) -> Option<bool> {
+        self.try_lock().map(|inner| self.lets_helper_stay_afar(&inner, self.now()))
+    }
+}
+
 /// With as many frames in hand as it may keep for the application the helper waits for it so long at a time.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// A paused helper looks this often whether its engine still lives.
@@ -97,14 +109,6 @@ impl Engine {
         self.helper.start(move || run(&weak, &cpus))?;
         self.run_errand(self.helper.baton.resume());
         Ok(())
-    }
-
-    /// Whether anybody counts on being driven for, soon. Not while somebody is inside, who drives.
-    fn has_work(&self) -> bool {
-        self.try_lock().is_some_and(|inner| {
-            let is_awaited = inner.is_bell_armed || inner.streams.are_there();
-            is_awaited || self.needs_driver(&inner) || inner.core.has_work()
-        })
     }
 
     /// Drives until an application thread does, then returns; or for as long as there is work, then sleeps once.

@@ -50,8 +50,8 @@ pub(crate) struct Inner {
     pub(crate) sleeper_count: u32,
     /// When a send was posted that did not wait for company.
     pub(crate) sent_at: Instant,
-    /// Among what was posted since the helper was told is a message that needs to be granted.
-    pub(crate) has_posted_long: bool,
+    /// The longest message posted since the helper was told.
+    pub(crate) posted_len: u64,
     /// Sends in a row that were posted at once behind each other, to a peer to which something is on its way.
     pub(crate) burst_count: u32,
     /// Requests ended since the sleepers were told.
@@ -84,7 +84,7 @@ impl Inner {
             is_bell_armed: false,
             sleeper_count: 0,
             sent_at: Instant(0),
-            has_posted_long: false,
+            posted_len: 0,
             burst_count: 0,
             has_news: false,
             closed: None,

@@ -17,7 +17,6 @@ use crate::inner::Inner;
 use crate::names::{Notify, RequestId};
 use crate::post::Refused;
 use crate::regions::{Region, Watcher, Written};
-use crate::requests::UNASKED_LEN;
 use crate::translate::buf_of;
 
 /// How memory is exposed.
@@ -149,7 +148,7 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, put.to.peer);
         let len = memory.len();
-        inner.has_posted_long |= len > UNASKED_LEN;
+        inner.posted_len = inner.posted_len.max(len);
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
         let payload = Payload::InPlace { buf: buf_of(id), len };
@@ -186,7 +185,7 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, from.peer);
         let len = memory.len();
-        inner.has_posted_long |= len > UNASKED_LEN;
+        inner.posted_len = inner.posted_len.max(len);
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
         let posted = inner.core.endpoint().get(now, GetSpec { from, buf: buf_of(id), len, user });

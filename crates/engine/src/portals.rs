@@ -11,6 +11,7 @@ use packhorse_proto::{BufId, Instant};
 
 use crate::engine::Engine;
 use crate::inner::Inner;
+use crate::requests::UNASKED_LEN;
 use crate::translate::{buf_of, memory_of};
 
 /// A request to oneself and its answer, and acknowledgements of both.
@@ -94,7 +95,9 @@ impl Engine {
         }
         // Left behind as a long message is, for a helper beside a program that computes. To wake that after each call took some microseconds of
         // every put from a program that only waits.
-        inner.has_posted_long |= inner.core.portals().take_work_left();
+        if inner.core.portals().take_work_left() {
+            inner.posted_len = inner.posted_len.max(UNASKED_LEN + 1);
+        }
         self.after_post(inner, now, false);
     }
 

@@ -150,6 +150,8 @@ pub(crate) struct Requests {
 /// Up to this a message goes unasked: its bytes wait in the receiver's socket until somebody has time for them. A longer one stands still
 /// until its receiver grants it, and its sender answers the grant.
 pub(crate) const UNASKED_LEN: u64 = 64 << 10;
+/// From this on the copying of a message on one host outweighs what it costs to wake a helper that need not have been: it takes some hundred microseconds.
+pub(crate) const HUGE_LEN: u64 = 2 << 20;
 /// So much of shorter ones, half of it to be sent and half to be received, is about what sockets hold as systems come.
 const HELD_LEN_MAX: u64 = 256 << 10;
 

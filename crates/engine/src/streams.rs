@@ -293,7 +293,7 @@ impl Engine {
         if is_last && found.next.is_none() && !lender.has_news() {
             inner.streams.budget = Budget::default();
         }
-        let is_pending = self.needs_driver(&inner);
+        let is_pending = self.wants_helper_near(&inner, now);
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
         (lender, true, found)

@@ -134,7 +134,7 @@ impl Engine {
 
     /// A thread that waited goes.
     fn stop_waiting(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, was_long: bool) {
-        let is_pending = self.needs_driver(&inner);
+        let is_pending = self.wants_helper_near(&inner, now);
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);

@@ -2,9 +2,33 @@
 
 use super::*;
 
+/// What a look finds around it.
+struct Found {
+    is_pending: bool,
+    may_stay_afar: Option<bool>,
+}
+
+impl Around for Found {
+    fn is_pending(&self) -> bool {
+        self.is_pending
+    }
+
+    fn may_stay_afar(&self) -> Option<bool> {
+        self.may_stay_afar
+    }
+}
+
+/// Something was left behind; over a network.
+const LEFT: Found = Found { is_pending: true, may_stay_afar: Some(false) };
+
 #[cfg(not(loom))]
 mod alone {
     use super::*;
+
+    const NOTHING: Found = Found { is_pending: false, ..LEFT };
+    const HERE: Found = Found { is_pending: false, may_stay_afar: Some(true) };
+    /// Somebody is inside.
+    const UNKNOWN: Found = Found { is_pending: false, may_stay_afar: None };
 
     const SECOND: u64 = 1_000_000_000;
     const NOW: Instant = Instant(1 << 40);
@@ -35,15 +59,15 @@ mod alone {
         for _ in 0..10 {
             assert_eq!(baton.on_post(true), Errand::Unpark);
             assert_eq!(baton.on_post(true), Errand::None, "said once");
-            assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(FUSE));
-            assert_eq!(baton.look(after(1), &mut notes, || true), Look::Drive(after(1)));
+            assert_eq!(baton.look(NOW, &mut notes, &LEFT), Look::Aside(FUSE));
+            assert_eq!(baton.look(after(1), &mut notes, &LEFT), Look::Drive(after(1)));
             assert!(baton.begin_driving(after(1)));
             assert_eq!(baton.on_post(true), Errand::None, "it drives");
-            assert_eq!(baton.look(after(1), &mut notes, || true), Look::GoOn);
+            assert_eq!(baton.look(after(1), &mut notes, &LEFT), Look::GoOn);
             assert!(baton.go_on());
             // It comes back, and goes again.
             assert_eq!(baton.on_enter(after(1) + ABSENCE_NS_MIN), Errand::Knock);
-            assert!(matches!(baton.look(NOW, &mut notes, || true), Look::Aside(_)));
+            assert!(matches!(baton.look(NOW, &mut notes, &LEFT), Look::Aside(_)));
             assert_eq!(baton.on_exit(Instant(0), false, false), Errand::None);
         }
     }
@@ -52,18 +76,18 @@ mod alone {
     fn calls_light_the_fuse_anew_but_not_for_ever() {
         let (baton, mut notes) = present();
         assert_eq!(baton.on_post(false), Errand::Unpark);
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(FUSE));
+        assert_eq!(baton.look(NOW, &mut notes, &LEFT), Look::Aside(FUSE));
         assert_eq!(
-            baton.look(NOW + 1, &mut notes, || true),
+            baton.look(NOW + 1, &mut notes, &LEFT),
             Look::Aside(FUSE - Duration::from_nanos(1))
         );
         for count in 1..=FUSE_COUNT_MAX {
             assert_eq!(baton.on_post(false), Errand::None);
-            assert_eq!(baton.look(after(count), &mut notes, || true), Look::Aside(FUSE));
+            assert_eq!(baton.look(after(count), &mut notes, &LEFT), Look::Aside(FUSE));
         }
         assert_eq!(baton.on_post(false), Errand::None);
         let end = after(FUSE_COUNT_MAX + 1);
-        assert_eq!(baton.look(end, &mut notes, || true), Look::Drive(end));
+        assert_eq!(baton.look(end, &mut notes, &LEFT), Look::Drive(end));
     }
 
     #[test]
@@ -75,9 +99,9 @@ mod alone {
             if round % 2 == 0 {
                 let _ = baton.on_enter(NOW);
             }
-            let _ = baton.look(NOW, &mut notes, || true);
+            let _ = baton.look(NOW, &mut notes, &LEFT);
             let _ = baton.on_turn(NOW + 1, false);
-            let _ = baton.look(after(1), &mut notes, || true);
+            let _ = baton.look(after(1), &mut notes, &LEFT);
             if round % 2 == 0 {
                 let _ = baton.on_exit(NOW, false, false);
             }
@@ -95,18 +119,18 @@ mod alone {
             let begin = NOW + round * 1_000_000_000;
             let at = |fuses: u32| begin + (FUSE * fuses).as_nanos() as u64;
             let is_lit = baton.on_post(false) == Errand::Unpark;
-            assert!(!is_lit || baton.look(begin, &mut notes, || true) == Look::Aside(FUSE));
+            assert!(!is_lit || baton.look(begin, &mut notes, &LEFT) == Look::Aside(FUSE));
             let _ = baton.on_turn(begin + 1, true); // it waits for the answer
             assert_eq!(
                 baton.on_post(true) == Errand::Unpark,
                 !is_lit,
                 "who burns a fuse will look"
             );
-            assert_eq!(baton.look(at(1), &mut notes, || true), Look::Aside(FUSE));
-            assert_eq!(baton.look(at(2), &mut notes, || true), Look::Drive(at(2)));
+            assert_eq!(baton.look(at(1), &mut notes, &LEFT), Look::Aside(FUSE));
+            assert_eq!(baton.look(at(2), &mut notes, &LEFT), Look::Drive(at(2)));
             assert!(baton.begin_driving(at(2)));
             assert_eq!(baton.on_enter(at(2) + ABSENCE_NS_MIN), Errand::Knock);
-            let _ = baton.look(at(3), &mut notes, || true);
+            let _ = baton.look(at(3), &mut notes, &LEFT);
             assert_eq!(baton.on_exit(at(2) + ABSENCE_NS_MIN, false, false), Errand::None);
         }
     }
@@ -117,7 +141,7 @@ mod alone {
         let mut go_for = |absence_ns: u64| {
             let errand = baton.on_post(true);
             let (begin, mut now) = (NOW, NOW);
-            while let Look::Aside(pause) = baton.look(now, &mut notes, || true) {
+            while let Look::Aside(pause) = baton.look(now, &mut notes, &LEFT) {
                 now = now + pause.as_nanos() as u64;
             }
             assert!(baton.begin_driving(now));
@@ -138,7 +162,7 @@ mod alone {
         let (baton, mut notes) = beside_one_that_waits();
         let _ = baton.on_turn(NOW, true);
         assert_eq!(baton.on_post(true), Errand::None, "no fuse is lit for it");
-        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive(NOW));
+        assert_eq!(baton.look(LATER, &mut notes, &LEFT), Look::Drive(NOW));
         assert!(baton.begin_driving(NOW));
         assert_eq!(baton.on_turn(LATER + 1, true), Errand::Knock);
         assert_eq!(baton.on_post(true), Errand::Unpark, "the next is relieved at once");
@@ -149,7 +173,7 @@ mod alone {
         let (baton, mut notes) = beside_one_that_waits();
         let mut look = || {
             let _ = baton.on_call(NOW);
-            baton.look(NOW, &mut notes, || true)
+            baton.look(NOW, &mut notes, &LEFT)
         };
         for _ in 0..SHORT_TICK_COUNT {
             assert_eq!(look(), Look::Aside(NEAR_TICK_MIN));
@@ -158,7 +182,7 @@ mod alone {
         assert_eq!((look(), look()), (Look::Aside(NEAR_TICK_MAX), Look::Aside(NEAR_TICK_MAX)));
         let _ = baton.on_enter(NOW);
         assert_eq!(baton.on_exit(NOW, true, true), Errand::Unpark);
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(FUSE));
+        assert_eq!(baton.look(NOW, &mut notes, &LEFT), Look::Aside(FUSE));
     }
 
     #[test]
@@ -167,11 +191,14 @@ mod alone {
         baton.be_patient(true);
         for _ in 0..10 {
             assert_eq!(baton.on_turn(NOW, true), Errand::None);
-            assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(PATIENT_TICK));
+            let Look::Aside(pause) = baton.look(NOW, &mut notes, &LEFT) else {
+                panic!("somebody drives")
+            };
+            assert!(pause >= AWAY_TICK_MIN, "{pause:?}");
         }
         // He has what he waited for, and computes.
         baton.be_patient(false);
-        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive(NOW));
+        assert_eq!(baton.look(LATER, &mut notes, &LEFT), Look::Drive(NOW));
     }
 
     #[test]
@@ -180,7 +207,7 @@ mod alone {
         let _ = baton.on_enter(NOW); // somebody waits, so that it does not drive
         let mut longest = Duration::ZERO;
         for _ in 0..100 {
-            match baton.look(NOW, &mut notes, || true) {
+            match baton.look(NOW, &mut notes, &LEFT) {
                 Look::Aside(pause) => longest = longest.max(pause),
                 other => panic!("{other:?} beside a thread that waits"),
             }
@@ -189,7 +216,7 @@ mod alone {
         assert_eq!(baton.on_pending(true), Errand::Unpark);
         assert_eq!(baton.on_pending(true), Errand::None, "said once");
         let near = Look::Aside(NEAR_TICK_MAX); // all looks so far found somebody at work
-        assert_eq!(baton.look(NOW, &mut notes, || true), near);
+        assert_eq!(baton.look(NOW, &mut notes, &LEFT), near);
         assert!(baton.is_near());
     }
 
@@ -203,7 +230,7 @@ mod alone {
             let until = now + AWAY_TICK_MAX.as_nanos() as u64;
             while now < until {
                 assert_eq!(baton.on_turn(now, true), Errand::None);
-                let Look::Aside(pause) = baton.look(now, &mut notes, || true) else {
+                let Look::Aside(pause) = baton.look(now, &mut notes, &LEFT) else {
                     panic!("somebody drives")
                 };
                 (now, look_count) = (now + pause.as_nanos() as u64, look_count + 1);
@@ -211,7 +238,7 @@ mod alone {
         }
         assert!(look_count < 120, "{look_count} looks in 100 times the longest pause");
         // One day it is not back: that is found out at the next look, and remembered.
-        assert_eq!(baton.look(now + GRACE_NS, &mut notes, || true), Look::Drive(now_of(&baton)));
+        assert_eq!(baton.look(now + GRACE_NS, &mut notes, &LEFT), Look::Drive(now_of(&baton)));
         assert!(baton.begin_driving(now));
         assert_eq!(baton.on_turn(now + ABSENCE_NS_MIN, false), Errand::Knock);
         assert_eq!(baton.on_post(true), Errand::Unpark);
@@ -229,45 +256,83 @@ mod alone {
         assert_eq!(baton.on_post(true), Errand::None);
         let _ = baton.on_turn(NOW, false); // it waited for it
         let later = NOW + IDLE_GRACE_NS;
-        assert_eq!(baton.look(later, &mut notes, || false), Look::Drive(NOW));
+        assert_eq!(baton.look(later, &mut notes, &NOTHING), Look::Drive(NOW));
         assert!(baton.begin_driving(later));
         assert_eq!(baton.on_turn(later + SECOND, false), Errand::Knock);
         assert_eq!(baton.on_post(true), Errand::None, "no fuse is lit for it");
     }
 
     #[test]
+    fn a_fuse_that_burns_down_when_all_has_ended_leads_to_nothing() {
+        let (baton, mut notes) = present();
+        assert_eq!(baton.on_post(true), Errand::Unpark);
+        assert_eq!(baton.look(NOW, &mut notes, &NOTHING), Look::Aside(FUSE));
+        assert!(matches!(baton.look(after(1), &mut notes, &NOTHING), Look::Aside(_)));
+        assert!(!baton.is_driving());
+        assert_eq!(baton.on_post(true), Errand::Unpark);
+        assert_eq!(baton.look(after(1), &mut notes, &LEFT), Look::Aside(FUSE));
+        assert_eq!(baton.look(after(2), &mut notes, &LEFT), Look::Drive(after(2)));
+    }
+
+    #[test]
+    fn beside_a_program_with_peers_here_alone_the_helper_stays_afar() {
+        let (baton, mut notes) = present();
+        let mut now = NOW;
+        let look = |now: &mut Instant, notes: &mut Notes, around: &Found| {
+            let _ = baton.on_look(*now);
+            let Look::Aside(pause) = baton.look(*now, notes, around) else {
+                panic!("somebody drives")
+            };
+            assert!(!baton.is_near());
+            *now = *now + pause.as_nanos() as u64;
+            pause
+        };
+        let pauses = [(); 5].map(|()| look(&mut now, &mut notes, &HERE));
+        assert_eq!(pauses, [4, 8, 16, 32, 32].map(Duration::from_millis));
+        // It is called back for a long message, once, and looks sooner.
+        assert_eq!((baton.on_post_afar(), baton.on_post_afar()), (Errand::Unpark, Errand::None));
+        assert_eq!(look(&mut now, &mut notes, &UNKNOWN), AWAY_TICK_MIN);
+        assert_eq!(baton.on_post_afar(), Errand::None, "that is soon enough");
+        assert_eq!(look(&mut now, &mut notes, &HERE), AWAY_TICK_MIN);
+        // Nobody comes for the message.
+        let later = now + GRACE_NS;
+        let left_here = Found { is_pending: true, ..HERE };
+        assert!(matches!(baton.look(later, &mut notes, &left_here), Look::Drive(_)));
+    }
+
+    #[test]
     fn with_nothing_pending_there_is_no_haste() {
         let (baton, mut notes) = beside_one_that_waits();
         let _ = baton.on_turn(NOW, false);
-        assert!(matches!(baton.look(LATER, &mut notes, || false), Look::Aside(_)));
-        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive(NOW));
-        assert_eq!(baton.look(NOW + IDLE_GRACE_NS, &mut notes, || false), Look::Drive(NOW));
+        assert!(matches!(baton.look(LATER, &mut notes, &NOTHING), Look::Aside(_)));
+        assert_eq!(baton.look(LATER, &mut notes, &LEFT), Look::Drive(NOW));
+        assert_eq!(baton.look(NOW + IDLE_GRACE_NS, &mut notes, &NOTHING), Look::Drive(NOW));
     }
 
     #[test]
     fn who_took_over_and_went_again_is_not_overlooked() {
         let (baton, mut notes) = beside_one_that_waits();
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive(Instant(0)));
+        assert_eq!(baton.look(NOW, &mut notes, &LEFT), Look::Drive(Instant(0)));
         assert!(baton.begin_driving(NOW));
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::GoOn);
+        assert_eq!(baton.look(NOW, &mut notes, &LEFT), Look::GoOn);
         assert_eq!(baton.on_turn(NOW, false), Errand::Knock, "between its look and its turn");
         assert!(!baton.go_on() && !baton.is_driving());
-        assert!(matches!(baton.look(NOW + 1, &mut notes, || false), Look::Aside(_)));
+        assert!(matches!(baton.look(NOW + 1, &mut notes, &NOTHING), Look::Aside(_)));
     }
 
     #[test]
     fn a_pause_ends_only_by_resuming() {
         let (baton, mut notes) = present();
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive(Instant(0)));
+        assert_eq!(baton.look(NOW, &mut notes, &LEFT), Look::Drive(Instant(0)));
         assert!(baton.begin_driving(NOW));
         assert_eq!(baton.pause(), Errand::Knock);
         assert!(!baton.begin_driving(NOW) && !baton.is_driving());
         assert_eq!(baton.on_enter(NOW), Errand::None);
         assert_eq!(baton.on_exit(NOW, true, true), Errand::None);
         baton.stop_driving();
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Pause);
+        assert_eq!(baton.look(NOW, &mut notes, &LEFT), Look::Pause);
         assert_eq!(baton.resume(), Errand::Unpark);
-        assert!(matches!(baton.look(NOW, &mut notes, || true), Look::Aside(_)));
+        assert!(matches!(baton.look(NOW, &mut notes, &LEFT), Look::Aside(_)));
     }
 }
 
@@ -338,9 +403,31 @@ mod all_orders {
             let _ = world.baton.on_enter(Instant(GRACE_NS)); // so that it stands aside: what is tried is the way to sleep
             let post = thread::spawn(move || other.run(other.baton.on_pending(true)));
             loop {
-                match world.baton.look(Instant(GRACE_NS), &mut notes, || true) {
+                match world.baton.look(Instant(GRACE_NS), &mut notes, &LEFT) {
                     Look::Aside(Duration::ZERO) => {}
                     Look::Aside(_) if world.baton.is_near() => break,
+                    Look::Aside(_) => world.parked.wait(),
+                    other => panic!("{other:?}"),
+                }
+            }
+            post.join().unwrap();
+        });
+    }
+
+    /// The same beside a program with peers here alone: it is unparked if it would stay away for long.
+    #[test]
+    fn a_long_message_brings_the_helper_back_from_afar() {
+        loom::model(|| {
+            let (world, mut notes) = away();
+            notes.away_tick = AFAR_TICK_MAX;
+            let other = Arc::clone(&world);
+            let _ = world.baton.on_enter(Instant(GRACE_NS));
+            let post = thread::spawn(move || other.run(other.baton.on_post_afar()));
+            let here = Found { may_stay_afar: Some(true), ..LEFT };
+            loop {
+                match world.baton.look(Instant(GRACE_NS), &mut notes, &here) {
+                    Look::Aside(Duration::ZERO) => {}
+                    Look::Aside(pause) if pause <= AWAY_TICK_MAX => break,
                     Look::Aside(_) => world.parked.wait(),
                     other => panic!("{other:?}"),
                 }
@@ -360,7 +447,7 @@ mod all_orders {
                 other.run(other.baton.on_post(true));
             });
             let mut now = Instant(0); // driven a moment ago
-            while !matches!(world.baton.look(now, &mut notes, || true), Look::Drive(_)) {
+            while !matches!(world.baton.look(now, &mut notes, &LEFT), Look::Drive(_)) {
                 match notes.lit {
                     Some((_, lit_at)) => now = lit_at + FUSE.as_nanos() as u64,
                     None => world.parked.wait(),
@@ -397,7 +484,7 @@ mod all_orders {
             }
             pauses.join().unwrap();
             world.baton.stop_driving();
-            assert_eq!(world.baton.look(Instant(GRACE_NS), &mut notes, || true), Look::Pause);
+            assert_eq!(world.baton.look(Instant(GRACE_NS), &mut notes, &LEFT), Look::Pause);
         });
     }
 }

@@ -36,6 +36,8 @@ const GRACE_NS: u64 = 3_000;
 pub(super) struct Quick {
     /// The link in memory, if there is one.
     link: Option<usize>,
+    /// What comes by any other link takes a system call to ask, so that `costly` knows of it.
+    knows_of_others: bool,
     /// So many messages may be had so before the next turn.
     left_count: u32,
     /// Another frame stands behind the one that was looked at last.
@@ -64,8 +66,15 @@ pub enum QuickLook {
 impl Quick {
     pub(super) fn new<L: Link<M>, M: UserMemory>(links: &[L]) -> Self {
         let link = links.iter().position(|link| link.about().is_private);
-        let back_at = Some(Instant(0));
-        Self { link, left_count: 0, has_more: false, back_at, frame: [0; SHORT_LEN_MAX] }
+        let is_known = |link: &L| link.about().is_private || link.is_costly_to_ask();
+        Self {
+            link,
+            knows_of_others: links.iter().all(is_known),
+            left_count: 0,
+            has_more: false,
+            back_at: Some(Instant(0)),
+            frame: [0; SHORT_LEN_MAX],
+        }
     }
 
     /// A turn was made by somebody who may do everything.
@@ -206,6 +215,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         now - self.turned_at > costly::BUSY_NS
             && self.costly.is_memory_alone(now)
             && self.quick.has_grace(now)
+    }
+
+    /// Whether all that peers' programs sent of late came by memory.
+    pub(crate) fn has_peers_here_alone(&self, now: Instant) -> bool {
+        self.quick.link.is_some() && self.quick.knows_of_others && self.costly.is_memory_alone(now)
     }
 
     /// Copies the payload of a frame while it is still written. `None`: it is not known where to, or its writer has come to a halt.

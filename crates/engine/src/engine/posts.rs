@@ -11,7 +11,7 @@ use crate::baton::Errand;
 use crate::inner::Inner;
 use crate::names::{Notify, RequestId};
 use crate::post::{Post, Recv, Refused, Send};
-use crate::requests::UNASKED_LEN;
+use crate::requests::{HUGE_LEN, UNASKED_LEN};
 use crate::translate::buf_of;
 
 /// Sends that follow each other so closely are a burst.
@@ -51,7 +51,7 @@ impl Engine {
 
     /// After a post of which nothing came, or a frame that has left: no event, nothing to send. Mostly there is nobody to be told of it.
     pub(crate) fn after_plain_post(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
-        let is_somebody_there = inner.has_posted_long
+        let is_somebody_there = inner.posted_len > UNASKED_LEN
             || inner.is_bell_armed
             || inner.core.has_work()
             || self.doze.is_asleep()
@@ -68,10 +68,13 @@ impl Engine {
     /// What a post means for the helper. What has left, and needs no grant, waits in the peer's socket until its application comes for it, and
     /// the answer here: nobody need be woken for that, and a helper that drives had better not be woken by it.
     fn errand_of_post(&self, inner: &mut Inner, now: Instant) -> Errand {
-        let is_long = std::mem::take(&mut inner.has_posted_long);
+        let len = std::mem::take(&mut inner.posted_len);
+        let is_long = len > UNASKED_LEN;
         let baton = &self.helper.baton;
         // What is to be fetched and is not long waits for the application, as in a socket it would.
-        if is_long || inner.core.has_output() || self.is_watched.load(Ordering::Relaxed) {
+        if is_long && len < HUGE_LEN && self.lets_helper_stay_afar(inner, now) {
+            baton.on_post_afar()
+        } else if is_long || inner.core.has_output() || self.is_watched.load(Ordering::Relaxed) {
             baton.on_post(is_long)
         } else if baton.is_driving() && !self.needs_driver(inner) {
             baton.on_turn(now.max(self.now()), false)
@@ -204,7 +207,7 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let now = self.now();
         let len = memory.len();
-        inner.has_posted_long |= len > UNASKED_LEN;
+        inner.posted_len = inner.posted_len.max(len);
         let id = inner.core.memory().insert(memory);
         let request = inner.requests.next_id();
         let posted = inner.core.with(|endpoint, memory| {

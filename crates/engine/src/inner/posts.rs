@@ -9,7 +9,7 @@ use crate::entry::{Kind, Trouble};
 use crate::names::{Notify, RequestId};
 use crate::post::{Post, Recv, Refused, Send};
 use crate::queue::blank;
-use crate::requests::{Outcome, UNASKED_LEN};
+use crate::requests::Outcome;
 use crate::translate::buf_of;
 
 impl Inner {
@@ -55,7 +55,7 @@ impl Inner {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         let len = memory.len();
-        self.has_posted_long |= len > UNASKED_LEN;
+        self.posted_len = self.posted_len.max(len);
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
         let spec = send.spec(Payload::InPlace { buf: buf_of(id), len }, request);
@@ -83,7 +83,9 @@ impl Inner {
     ) -> Result<RequestId, Refused> {
         let len = memory.len();
         let is_many = matches!(recv.uses, Use::Many { .. });
-        self.has_posted_long |= len > UNASKED_LEN && !is_many;
+        if !is_many {
+            self.posted_len = self.posted_len.max(len);
+        }
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
         let spec = RecvSpec {

@@ -114,7 +114,7 @@ impl Engine {
 
     /// A thread that made a turn leaves the engine to itself.
     pub(crate) fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
-        let is_pending = self.needs_driver(&inner);
+        let is_pending = self.wants_helper_near(&inner, now);
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
