@@ -45,6 +45,22 @@ fn is_simple(look: &QuickLook) -> bool {
     matches!(look, QuickLook::Received(_) | QuickLook::Ended(_))
 }
 
+/// Takes what a look found, and what waits behind it in memory: who only tests looks once, and is to find what came before. How much was done, and whether
+/// nobody else is concerned.
+#[inline]
+fn take_what_waits(inner: &mut Inner, mut found: QuickLook, now: Instant) -> (usize, bool) {
+    let mut work = inner.take_quick(&found, now);
+    while is_simple(&found) && inner.core.has_quick_next() {
+        found = inner.core.look_quickly(now);
+        work += inner.take_quick(&found, now);
+    }
+    if !inner.core.has_more_in_memory() {
+        return (work, is_simple(&found));
+    }
+    // It cannot be had by looks, or so many were had that a turn is due: the next look would begin with that.
+    (work + inner.turn(now), false)
+}
+
 impl Completions {
     /// A queue whose ring holds about so many entries; more spill, and cost more.
     pub fn new(engine: &Arc<Engine>, entry_count: usize) -> Self {
@@ -174,16 +190,10 @@ impl Completions {
         if self.handed.is_empty() && self.ring.is_empty() {
             inner.queues.lend(self.id, &mut self.handed);
         }
-        let mut is_simple = is_simple(&quick);
-        let mut work = match quick {
-            QuickLook::Nothing => inner.turn_after(&answer, now, is_late),
-            quick => inner.take_quick(&quick, now),
+        let (work, is_simple) = match quick {
+            QuickLook::Nothing => (inner.turn_after(&answer, now, is_late), false),
+            quick => take_what_waits(&mut inner, quick, now),
         };
-        while is_simple && inner.core.has_quick_next() {
-            let next = inner.core.look_quickly(now);
-            is_simple = self::is_simple(&next);
-            work += inner.take_quick(&next, now);
-        }
         inner.queues.give_back(&mut self.handed);
         if !self.handed.is_empty() {
             self.engine.attendance.on_news(); // the reader may leave it to the attendant

@@ -27,7 +27,7 @@ pub use packhorse_engine::{
     set_long_numbers,
 };
 pub use packhorse_link::mem::{Memory, is_there};
-pub use packhorse_link::{Interface, interfaces, with_signals_blocked};
+pub use packhorse_link::{Interface, interfaces, ticks, with_signals_blocked};
 pub use packhorse_proto::wire::TOTAL_MAX as MESSAGE_LEN_MAX;
 pub use packhorse_proto::{
     Access, AtomicOp, BufId, Claim, Criteria, Datatype, Denial, Envelope, ExposeError, Failure,

@@ -107,6 +107,48 @@ fn short_messages_that_wait_together_are_had_in_one_look() {
     }
 }
 
+/// Who only tests looks once: what several peers sent before is to be found by that, also if it is more than is had without a turn.
+#[test]
+fn one_look_finds_what_several_peers_sent() {
+    const COUNT: u64 = 20;
+    let (a, b, to_b) = pair(Placement::Inline, "shm");
+    let others = [(); 2].map(|()| {
+        let (other, _, _) = pair(Placement::Inline, "shm");
+        let to_b = other.peer(&b.address()).unwrap();
+        (other, to_b)
+    });
+    let senders: Vec<_> = others.iter().map(|(from, to)| (from, *to)).chain([(&a, to_b)]).collect();
+    let mut queue = b.queue(16);
+    let pending = || b.counters().iter().find(|(name, _)| *name == "requests_pending").unwrap().1;
+    let start = std::time::Instant::now();
+    // First contact, and what its ends leave behind, take some rounds.
+    loop {
+        for tag in 0..COUNT * senders.len() as u64 {
+            queue.recv(Wanted::tag(tag), vec![0; 64], tag).unwrap();
+        }
+        let mut tags = 0..;
+        for (from, to_b) in &senders {
+            for tag in tags.by_ref().take(COUNT as usize) {
+                from.send_copy(*to_b, tag, &[7; 64]).unwrap();
+            }
+            from.turn();
+        }
+        let first = queue.test();
+        if pending() == 0 {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{} were left behind", pending());
+        let left_count = COUNT * senders.len() as u64 - u64::from(first.is_some());
+        for _ in 0..left_count {
+            while queue.is_empty() {
+                b.turn();
+                senders.iter().for_each(|(from, _)| _ = from.turn());
+            }
+            next(&mut queue, &a).result.unwrap();
+        }
+    }
+}
+
 /// Who reads a long message from where it is holds the lock for the time of it. Others that want the lock have it before the next is read.
 #[test]
 fn of_long_messages_that_wait_together_one_look_reads_one() {

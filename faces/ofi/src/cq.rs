@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use packhorse::raw::ticks;
+
 use crate::abi::{
     ADDR_NOTAVAIL, CqAttr, CqEntry, CqErrEntry, CqOps, Fid, Obj, Ops, Out, PlainFid, class, code,
     kind, version,
@@ -21,6 +23,7 @@ use crate::abi::{
 use crate::common;
 use crate::domain::Domain;
 use crate::errors;
+use crate::fresh::Fresh;
 use crate::object::{self, Head, Object};
 use crate::ports::Ports;
 
@@ -70,6 +73,13 @@ impl Done {
     }
 }
 
+/// So long after a read that found something, in ticks of which a nanosecond has two to five, another is of the same call of the MPI: Open MPI 4.1 comes
+/// back after 10 to 100 ns. With other MPIs it is the first read of the next call (400 ns and more), and that one must find what came before
+/// what was read: `MPI_Win_test` behind a barrier said that nothing had come.
+const BEHIND_READ_TICKS: u64 = 256;
+/// The same behind a peek: MPIs come back after 50 to 400 ns, to read that it found nothing and then once more.
+const BEHIND_PEEK_TICKS: u64 = 1024;
+
 /// A completion queue.
 #[repr(C)]
 pub(crate) struct Cq {
@@ -85,8 +95,8 @@ pub(crate) struct Cq {
     unasked_count: AtomicUsize,
     /// Somebody called `fi_cq_signal`: the next that waits, or waits now, does not.
     is_signalled: AtomicBool,
-    /// A peek has just asked the links of an endpoint here. MPI libraries read the queue until it is empty behind each, and would ask twice.
-    is_just_asked: AtomicBool,
+    /// The links were asked a moment ago.
+    fresh: Fresh,
     /// Endpoints that tell it of their ends: reading it gives them time.
     pub(crate) ports: Ports,
 }
@@ -136,7 +146,7 @@ pub(crate) unsafe fn open(
         done_count: AtomicUsize::new(0),
         unasked_count: AtomicUsize::new(0),
         is_signalled: AtomicBool::new(false),
-        is_just_asked: AtomicBool::new(false),
+        fresh: Fresh::default(),
         ports,
     };
     // SAFETY: says the caller.
@@ -279,21 +289,9 @@ impl Cq {
         if reader.taken > 0 { reader.taken as isize } else { -(libc::EAGAIN as isize) }
     }
 
-    /// The links were asked, by a peek, or by a read that found something: the next look that finds the queue empty need not. MPI libraries read until
-    /// there is nothing, and return then to who waits for what they read.
-    pub(crate) fn on_asked(&self) {
-        self.is_just_asked.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a look may be left out, once for each that was made. It is a hint, hence without ordering: at worst one read that could have found
-    /// something finds it the next time, and a read that waits does not ask.
-    #[inline]
-    fn was_just_asked(&self) -> bool {
-        let was = self.is_just_asked.load(Ordering::Relaxed);
-        if was {
-            self.is_just_asked.store(false, Ordering::Relaxed);
-        }
-        was
+    /// The links were asked by a peek.
+    pub(crate) fn on_peeked(&self) {
+        self.fresh.begin(ticks(), BEHIND_PEEK_TICKS);
     }
 
     /// Takes what there is, after a look if that is nothing.
@@ -308,7 +306,7 @@ impl Cq {
         // SAFETY: handed on.
         let mut reader = unsafe { Reader::new(self, out, count, sources) };
         let taken = self.take(&mut reader);
-        if taken != -(libc::EAGAIN as isize) || self.was_just_asked() {
+        if taken != -(libc::EAGAIN as isize) || self.fresh.is_fresh(ticks) {
             return taken;
         }
         self.ports.progress(&mut reader);
@@ -320,7 +318,7 @@ impl Cq {
             some => some as isize,
         };
         if taken > 0 {
-            self.on_asked();
+            self.fresh.begin(ticks(), BEHIND_READ_TICKS);
         }
         taken
     }
@@ -341,7 +339,7 @@ impl Cq {
         }
         let longest = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let until = longest.map(|longest| Instant::now() + longest);
-        self.was_just_asked();
+        self.fresh.end();
         loop {
             // SAFETY: handed on.
             let taken = unsafe { self.read(out, count, sources) };

@@ -29,6 +29,7 @@ mod errors;
 mod fabric;
 mod flags;
 mod form;
+mod fresh;
 mod info;
 mod later;
 mod log;

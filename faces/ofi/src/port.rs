@@ -378,7 +378,7 @@ impl Port {
             })
         };
         if let Some(binding) = &self.bindings.rx {
-            binding.cq.on_asked();
+            binding.cq.on_peeked();
         }
         match found {
             Some(envelope) if Self::wants_entry(self.bindings.rx.as_ref(), flags) => {

@@ -246,7 +246,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.quick.left_count > 0
     }
 
-    /// Whether there is a further message at once, to be had so as well.
+    /// Whether something waits behind what the last look took.
+    #[inline]
+    pub(crate) fn has_more_in_memory(&self) -> bool {
+        self.quick.has_more
+    }
+
+    /// Whether that may be had by a look as well.
     #[inline]
     pub(crate) fn has_quick_next(&self) -> bool {
         self.quick.has_more && self.may_look_quickly()

@@ -235,12 +235,11 @@ impl Shm {
         self.after_one(index, frame_len, must_wake)
     }
 
-    /// A frame was taken by itself. True: there is another behind it.
+    /// A frame was taken by itself. True: there is another, behind it or from somebody else.
     #[inline]
     fn after_one(&mut self, index: usize, len: usize, must_wake: bool) -> bool {
-        let input = &mut self.inputs[index];
-        input.active_at = self.turn;
-        let has_more = !input.ring.is_empty();
+        self.inputs[index].active_at = self.turn;
+        let has_more = self.inputs.iter().take(HOT_COUNT).any(|input| !input.ring.is_empty());
         self.counters.frames_in += 1;
         self.counters.bytes_in += len as u64;
         if must_wake {

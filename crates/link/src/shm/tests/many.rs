@@ -115,3 +115,22 @@ fn an_offer_that_finds_no_room_is_repeated() {
     assert_eq!(frames(&mut hub, links.len()).len(), links.len());
     assert!(links.iter().all(|link| counter(link, "offers_out") == 1));
 }
+
+/// A look tells whether something waits behind what it took: also if somebody else sent that.
+#[test]
+fn a_look_tells_of_what_others_sent() {
+    let mut b = open_as_usual();
+    let mut senders = [open_as_usual(), open_as_usual()];
+    for sender in &mut senders {
+        introduce(sender, &mut b);
+    }
+    let mut shown = [0; SHORT_LEN_MAX];
+    for _ in 0..3 {
+        for sender in &mut senders {
+            assert!(sender.put(&b.locator(), b"head", b"and more"));
+        }
+        let found = [0, 1].map(|_| b.look(&mut shown).expect("it is there"));
+        assert_ne!(found[0].from, found[1].from);
+        assert_eq!(found.map(|front| front.has_more), [true, false]);
+    }
+}
