@@ -260,7 +260,7 @@ pub struct Front {
     pub from: Locator,
     /// Its length. Up to [`SHORT_LEN_MAX`] it was taken; a longer one is still there.
     pub len: usize,
-    /// There is another behind one that was taken.
+    /// It was taken, and another waits, behind it or from somebody else.
     pub has_more: bool,
     /// All of it is there. What is still written grows before one's eyes ([`InMemory::follow`]).
     pub is_whole: bool,
@@ -280,7 +280,7 @@ pub trait InMemory<M: ?Sized = mem::Table> {
     fn follow(&mut self, skip: usize, to: mem::MemoryId, len: usize, memory: &mut M) -> bool;
 
     /// Takes the longer frame that `look` has shown, and is whole: `len` of its bytes, from number `skip` on, go to the beginning of that memory.
-    /// True: there is another behind it.
+    /// True: another waits, behind it or from somebody else.
     fn take(&mut self, skip: usize, to: mem::MemoryId, len: usize, memory: &mut M) -> bool;
 }
 

@@ -235,7 +235,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     #[inline]
     fn take_rest(&mut self, now: Instant, link: usize, buf: BufId, skip: usize, len: usize) {
         if let Some(ring) = self.links[link].in_memory() {
-            ring.take(skip, memory_of(buf), len, &mut self.memory);
+            self.quick.has_more = ring.take(skip, memory_of(buf), len, &mut self.memory);
         }
         self.costly.on_others(now);
     }
