@@ -386,7 +386,7 @@ impl Path {
         self.standing = Standing::Proven;
         self.probe_count = 0;
         self.rtt.on_sample(now, now.since_ns(self.challenge_sent_at), 0);
-        if self.frame_len > FRAME_LEN_FLOOR && !self.reliability.never_loses() {
+        if self.frame_len > FRAME_LEN_FLOOR && !self.reliability.is_ordered() {
             // Short frames pass; whether long ones do is asked next, now that it is known who is there.
             self.frame_len = FRAME_LEN_FLOOR;
             self.window.on_frame_len(self.frame_len);

@@ -66,6 +66,22 @@ fn three_full_losses_without_an_arrival_shorten_the_frame_and_probes_lengthen_it
 }
 
 #[test]
+fn whether_long_frames_pass_is_asked_where_single_ones_are_lost() {
+    for (reliability, asked) in [
+        (Reliability::Lossy, Some(1472)),
+        (Reliability::Ordered { may_break: true }, None),
+        (Reliability::Ordered { may_break: false }, None),
+    ] {
+        let traits = LinkTraits { reliability, ..traits() };
+        let mut path = Path::new(0, Locator::default(), Standing::Unproven, &traits, MS);
+        path.on_proven(Instant(1));
+        assert_eq!(path.frame_probe_due(Instant(1)), asked, "{reliability:?}");
+        let frame_len = if asked.is_some() { FRAME_LEN_FLOOR } else { 1472 };
+        assert_eq!(path.frame_len, frame_len, "{reliability:?}");
+    }
+}
+
+#[test]
 fn rest_keeps_the_numbers() {
     let mut busy = fresh();
     busy.flight.add(Content::Ping);
