@@ -28,7 +28,7 @@ use packhorse_proto::{
 use crate::costly::{self, Costly};
 use crate::counters::Counters;
 use crate::duties::{Kept, Offload};
-use crate::home::Home;
+use crate::home::{self, Home};
 use crate::lending::{Lender, Loans};
 use crate::lent::Lent;
 use crate::pairs::{Asked, Pairs, Rejected};
@@ -161,6 +161,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             let can_fetch = link.telling().is_some();
             endpoint.set_link(number as u8, traits_of(link.about(), payload_check, can_fetch));
         }
+        endpoint.set_home(home::traits(payload_check));
         let costly = Costly::new(&links, now);
         let quick = Quick::new(&links);
         endpoint.set_train_checks(|seed, checks| wide::run(Checks { seed, checks }));
@@ -209,6 +210,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     pub fn endpoint(&mut self) -> &mut Endpoint {
         self.end_quiet();
         &mut self.endpoint
+    }
+
+    /// A link has another address from now on.
+    pub fn on_rebound(&mut self, now: Instant, link: u8, locator: packhorse_link::Locator) {
+        self.home.on_rebound(link, locator);
+        self.endpoint().on_rebound(now, link, packhorse_proto::Locator(locator));
     }
 
     /// A message that no receive took yet. It stays where it is, and a turn has no more to do than before: who probes between two pieces of

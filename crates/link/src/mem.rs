@@ -72,6 +72,14 @@ pub trait UserMemory {
         }
     }
 
+    /// Copies `len` bytes from one place, a name and an offset, to another. False: they are not both there.
+    fn copy_between(&mut self, from: (MemoryId, u64), to: (MemoryId, u64), len: usize) -> bool {
+        let mut bytes = Vec::with_capacity(len);
+        self.gather(from.0, from.1, len, &mut bytes);
+        self.place(to.0, to.1, &bytes);
+        true
+    }
+
     /// Whether so many bytes are there, to be read or to be written.
     fn reaches(&mut self, id: MemoryId, offset: u64, len: u64, writes: bool) -> bool {
         let _ = (id, offset, len, writes);
@@ -581,6 +589,27 @@ impl UserMemory for Table {
     fn place(&mut self, id: MemoryId, offset: u64, bytes: &[u8]) {
         let is_whole = self.copy_in(id, offset, bytes);
         debug_assert!(is_whole, "{} bytes at {offset} of {id:?} have no place", bytes.len());
+    }
+
+    fn copy_between(&mut self, from: (MemoryId, u64), to: (MemoryId, u64), len: usize) -> bool {
+        self.note_written();
+        let target = self.get(to.0).filter(|memory| memory.is_writable());
+        let (Some(source), Some(target)) = (self.get(from.0), target) else { return false };
+        let (len, mut done, mut is_there) = (len as u64, 0, true);
+        let is_whole = source.for_each(from.1, len, |part| {
+            let mut at = part.ptr();
+            is_there &= target.for_each(to.1 + done, part.len() as u64, |room| {
+                // SAFETY: both are inside memory this table holds (checked by `for_each`), the one readable, the other to be written (checked above), and
+                // nobody takes either back while the table is borrowed. Who sends to itself may have lent the same bytes twice: `copy` minds that. `at` stays
+                // inside `part`, for the rooms are as long as it together.
+                unsafe {
+                    std::ptr::copy(at, room.ptr(), room.len());
+                    at = at.add(room.len());
+                }
+            });
+            done += part.len() as u64;
+        });
+        is_whole && is_there
     }
 
     fn place_all(&mut self, copies: &[Copy<'_>], copier: &mut Copier) {

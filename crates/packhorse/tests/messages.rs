@@ -293,6 +293,37 @@ fn a_message_to_oneself_needs_no_link() {
     }
 }
 
+/// Neither cut into frames nor granted: its announcement turns around, and it is copied to its place.
+#[test]
+fn a_large_message_to_oneself_is_copied_once() {
+    const LEN: usize = 5 << 20; // more than one turn copies
+    for link in ["udp", "tcp", "shm", "auto"] {
+        let builder = Builder::plain().bind([127, 0, 0, 1]).placement(Placement::Inline);
+        let a = builder.link(link.parse().unwrap()).open().unwrap();
+        let me = a.peer(&a.address()).unwrap();
+        for is_expected in [true, false] {
+            let mut going = None;
+            if !is_expected {
+                going = Some(a.send(me, 1, pattern(LEN)));
+                a.turn();
+            }
+            let coming = a.recv(Wanted::tag(1), vec![0; LEN]);
+            let going = going.unwrap_or_else(|| a.send(me, 1, pattern(LEN)));
+            assert!(coming.wait().unwrap().buffer == pattern(LEN), "over {link}");
+            going.wait().unwrap();
+        }
+        let short = a.recv(Wanted::tag(2), vec![0; 100_000]);
+        let long = a.send(me, 2, pattern(LEN));
+        let cut = short.wait().unwrap_err();
+        assert!(cut.buffer == Some(pattern(100_000)), "over {link}");
+        long.wait().unwrap();
+        let counters = a.counters();
+        let of = |wanted: &str| counters.iter().find(|(name, _)| name == wanted).unwrap().1;
+        assert_eq!((of("bytes_fetched"), of("grants")), (2 * LEN as u64 + 100_000, 0), "{link}");
+        assert!(of("frames_to_self") < 20, "{counters:?}");
+    }
+}
+
 /// An application that asks once, and gives nobody else any time, knows of what it sent to itself.
 #[test]
 fn what_one_says_to_oneself_is_answered_in_the_same_turn() {

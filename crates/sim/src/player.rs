@@ -4,7 +4,6 @@
 //! to its end within bounded time; then what nobody sent for is cancelled, all close, and all must have closed.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
 
@@ -54,9 +53,7 @@ pub(crate) struct Player<'a> {
     is_draining: bool,
     /// What is cancelled from now on is only put away.
     is_ending: bool,
-    /// Nodes that got a new address: what they say to themselves may go to the old one for as long as peers may be silent.
-    rebound: HashSet<NodeId>,
-    /// One of them was not told of it, and its peers can only find out when it speaks.
+    /// A node got a new address and was not told of it, and its peers can only find out when it speaks.
     has_moved_unawares: bool,
     last_event_at: Instant,
     event_count: u64,
@@ -124,7 +121,6 @@ impl<'a> Player<'a> {
             drain_count: 0,
             is_draining: false,
             is_ending: false,
-            rebound: HashSet::new(),
             has_moved_unawares: false,
             last_event_at: Instant(0),
             event_count: 0,
@@ -280,7 +276,6 @@ impl<'a> Player<'a> {
                 self.note_of(node, || {
                     format!("gets a new address at port {port}, told: {is_told}")
                 });
-                self.rebound.insert(id);
                 self.has_moved_unawares |= !is_told;
                 self.world.rebind(id, port, *is_told);
             }

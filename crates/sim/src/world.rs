@@ -463,7 +463,7 @@ impl World {
         let locator = self.net.rebind(node.port(port));
         if is_told {
             let (now, node) = self.touch(node);
-            node.core.endpoint().on_rebound(now, port, Locator(locator));
+            node.core.on_rebound(now, port, locator);
         }
     }
 

@@ -5,6 +5,7 @@ use packhorse_link::{Fetch, Link};
 use packhorse_proto::{Instant, Locator, Place, Whereabouts};
 
 use super::Core;
+use crate::home;
 use crate::translate::memory_of;
 
 /// Bytes that are read in one call: a turn takes no longer than that, a tenth of a millisecond or so.
@@ -37,6 +38,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         whereabouts: &Whereabouts,
         (offset, to, len): (u64, Place, u64),
     ) -> bool {
+        if self.home.takes(link as u8, &from.0) {
+            let (Some(own), Ok(len)) = (home::told_by(whereabouts), usize::try_from(len)) else {
+                return false;
+            };
+            return self.memory.copy_between((own, offset), (memory_of(to.buf), to.offset), len);
+        }
         let range = to.offset..to.offset + len;
         let (from, id) = (&from.0, memory_of(to.buf));
         let wanted = Fetch { from, whereabouts, offset, id, range };

@@ -11,7 +11,7 @@ use packhorse_proto::{
 };
 
 use super::Core;
-use crate::home::Home;
+use crate::home::{self, Home};
 use crate::pairs::way_by;
 use crate::translate::{memory_of, train_of};
 
@@ -410,7 +410,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         len: u64,
     ) -> Option<Whereabouts> {
         if self.home.takes(link, to) {
-            return None; // frames to oneself take no link
+            return Some(home::whereabouts_of(memory_of(buf)));
         }
         let link = self.links[usize::from(link)].telling()?;
         link.tell(to, memory_of(buf), len, &mut self.memory)

@@ -30,6 +30,36 @@ fn a_void_name_or_range_touches_nothing() {
 }
 
 #[test]
+fn what_is_copied_between_two_fits_both_or_is_refused() {
+    let mut table = Table::default();
+    let bytes: Vec<u8> = (0..40).collect();
+    let from =
+        table.insert(vec![bytes[..7].to_vec(), bytes[7..20].to_vec(), bytes[20..].to_vec()].into());
+    let to = table.insert(vec![vec![0; 11], vec![0; 29]].into());
+    assert!(table.copy_between((from, 3), (to, 5), 30));
+    let mut there = Vec::new();
+    assert!(table.copy_out(to, 5, 30, &mut there));
+    assert_eq!(there, bytes[3..33]);
+    assert!(!table.copy_between((from, 11), (to, 0), 30), "beyond what is read");
+    assert!(!table.copy_between((from, 0), (to, 11), 30), "beyond what is written");
+    assert!(!table.copy_between((from, u64::MAX), (to, 0), 1));
+    assert!(table.copy_between((from, 40), (to, 40), 0), "nothing is everywhere");
+    table.remove(from);
+    assert!(!table.copy_between((from, 0), (to, 0), 1), "given back");
+    assert!(!table.copy_between((to, 0), (from, 0), 1), "given back");
+}
+
+/// Who sends to itself may receive where it sends from.
+#[test]
+fn what_is_copied_may_overlap_its_place() {
+    let mut table = Table::default();
+    let whole = table.insert((0..64).collect::<Vec<u8>>().into());
+    assert!(table.copy_between((whole, 0), (whole, 8), 56));
+    let expected: Vec<u8> = (0..8).chain(0..56).collect();
+    assert_eq!(table.remove(whole).unwrap().into_vec(), expected);
+}
+
+#[test]
 fn elements_are_updated_where_they_are_aligned_or_not() {
     let mut table = Table::default();
     let whole = table.insert(vec![0; 64].into());

@@ -171,6 +171,11 @@ impl Endpoint {
         self.peers_mut().set_link(link, traits)
     }
 
+    /// How frames to the endpoint itself go, if its driver turns them around before they reach a link. Until it says so they go by the first link.
+    pub fn set_home(&mut self, traits: LinkTraits) {
+        self.peers_mut().set_home(traits)
+    }
+
     /// A peer whose locators have become known: to be asked before frames are polled.
     #[inline]
     pub fn poll_new_locators(&mut self) -> Option<NewLocators> {

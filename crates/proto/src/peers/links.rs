@@ -10,12 +10,14 @@ pub(crate) struct Links {
     traits: Box<[LinkTraits]>,
     /// A bit for each of those that only their two ends can write to.
     private: u64,
+    /// How frames to oneself go, where they take no link.
+    home: Option<LinkTraits>,
 }
 
 impl Links {
     /// So many, of which nothing else is known yet.
     pub(super) fn new(count: usize, traits: LinkTraits) -> Self {
-        Self { traits: alloc::vec![traits; count].into_boxed_slice(), private: 0 }
+        Self { traits: alloc::vec![traits; count].into_boxed_slice(), private: 0, home: None }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -31,6 +33,16 @@ impl Links {
     #[inline]
     pub(crate) fn of(&self, link: u8) -> &LinkTraits {
         self.get(link).unwrap_or(&self.traits[0])
+    }
+
+    /// What is known of the way to oneself: that of the first link, unless the driver says that frames turn around before it.
+    pub(super) fn home(&self) -> &LinkTraits {
+        self.home.as_ref().unwrap_or(&self.traits[0])
+    }
+
+    /// Frames to oneself take no link, but go as the driver says.
+    pub(super) fn set_home(&mut self, traits: LinkTraits) {
+        self.home = Some(traits);
     }
 
     /// Only the two ends of this link can write to it.

@@ -25,6 +25,12 @@ impl Peers {
         self.links.set(link, LinkTraits { frame_len_max, ..traits });
     }
 
+    pub(crate) fn set_home(&mut self, traits: LinkTraits) {
+        let frame_len_max =
+            traits.frame_len_max.clamp(FRAME_LEN_FLOOR, self.settings.frame_len_max);
+        self.links.set_home(LinkTraits { frame_len_max, ..traits });
+    }
+
     /// The traits of a link towards a peer that takes no longer frames than this.
     pub(crate) fn traits_of(&self, link: u8, frame_len_max: u16) -> LinkTraits {
         let own = self.links.of(link);

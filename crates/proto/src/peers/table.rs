@@ -112,7 +112,7 @@ impl Peers {
         this.incarnation = incarnation;
         this.frame_len_max = frame_len_max;
         this.phase = Phase::Joined;
-        let frame_len_max = self.links.of(0).frame_len_max;
+        let frame_len_max = self.links.home().frame_len_max;
         this.rest = Some(PathRest::new(0, locator, Standing::Proven, frame_len_max));
     }
 
@@ -143,9 +143,12 @@ impl Peers {
         let mut active = self.actives.begin(row);
         active.credit = Credit::from_rest(this.credit);
         let rtt_ns = self.settings.initial_rtt_ns;
+        // A peer draws its own ids, and may draw ours.
+        let is_self =
+            this.is_self() && (this.identity, this.secret) == (self.identity, self.secret);
         let more = this.more_rest.take();
         for rest in this.rest.take().iter().chain(more.iter().flatten()) {
-            let traits = self.links.of(rest.link);
+            let traits = if is_self { self.links.home() } else { self.links.of(rest.link) };
             active.paths.push(Path::from_rest(rest, traits, rtt_ns));
         }
         if let Some(path) = active.paths.first_mut() {

@@ -70,10 +70,8 @@ impl Player<'_> {
             let nodes = player.world.node_ids();
             let is_free = |node: NodeId| {
                 let endpoint = player.world.endpoint(node);
-                // Answers to oneself that went to an address one had before are kept until one is gone to oneself; those to
-                // a peer that moved unawares and has nothing more to say, until it is gone.
-                let may_keep_answers = player.has_moved_unawares || player.rebound.contains(&node);
-                let is_done = endpoint.served() == (0, 0) || may_keep_answers;
+                // Answers to a peer that moved unawares and has nothing more to say are kept until it is gone.
+                let is_done = endpoint.served() == (0, 0) || player.has_moved_unawares;
                 endpoint.held() == (0, 0) && is_done
             };
             nodes.filter(|&node| !is_free(node)).collect()
