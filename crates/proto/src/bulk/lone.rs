@@ -130,7 +130,8 @@ impl Bulk {
     pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
         let (this, active) = self.peer_of_post(spec, len)?;
         let is_sure = len <= u64::from(self.peers.settings.eager_sure_len_max);
-        if !is_sure && (this.ahead.is_pausing() || active.must_ask(len)) {
+        let is_copied = matches!(spec.payload, Payload::Copied(_));
+        if !is_sure && (this.ahead.is_pausing() || active.must_ask(len, is_copied)) {
             return None;
         }
         let index = active.clear_path(now, len)?;

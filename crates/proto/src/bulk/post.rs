@@ -124,7 +124,7 @@ impl Bulk {
         }
         let this = &mut self.peers.rows[row];
         let active = self.peers.actives.of(this);
-        active.is_some_and(|active| active.must_ask(total)) || this.ahead.asks_first()
+        active.is_some_and(|active| active.must_ask(total, is_copied)) || this.ahead.asks_first()
     }
 
     /// Posts bytes that lie in the resend pool already, to a peer that is there: chunks of streams are filled in place.

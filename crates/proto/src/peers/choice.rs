@@ -69,9 +69,10 @@ impl Active {
     }
 
     /// A message of this length, which is not short, is announced and not just sent: a copy would cost more than a question, or the
-    /// peer has no room for it (PROTOCOL §7.9).
-    pub(crate) fn must_ask(&self, len: u64) -> bool {
-        self.grants_soon() || !self.credit.has_room_for(len)
+    /// peer has no room for it (PROTOCOL §7.9). What was copied already, and cannot be given to its link, gains nothing by a question.
+    pub(crate) fn must_ask(&self, len: u64, is_copied: bool) -> bool {
+        let is_copied_for_all = is_copied && self.paths.iter().all(|path| path.pass() == 0);
+        self.grants_soon() && !is_copied_for_all || !self.credit.has_room_for(len)
     }
 
     /// A path was proven, left, moved or measured: which are spare, which is the main one.
