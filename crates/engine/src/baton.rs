@@ -67,6 +67,8 @@ const LONG: u8 = 2;
 /// 6 to 20 %, over a network as through memory.
 const AWAY_TICK_MIN: Duration = Duration::from_millis(4);
 const AWAY_TICK_MAX: Duration = Duration::from_millis(8);
+/// Where ways to a peer are being asked for.
+const SETTLING_TICK: Duration = Duration::from_millis(1);
 /// Beside a program all of whose messages come by memory, and that has posted no long one since.
 const AFAR_TICK_MAX: Duration = Duration::from_millis(32);
 /// From the call that may have been the last to the take-over: with the two wake-ups beside it below 40 µs. Calls that come
@@ -352,20 +354,33 @@ impl Baton {
     }
 }
 
+/// How late the helper's looks may be beside an application that drives by itself now and then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// A peer was met just now, and ways to it are being asked for: each question and each answer waits for a look, if both ends compute. Until the best way is
+    /// known, messages go by others.
+    Short,
+    /// Nothing is known that would be late.
+    #[default]
+    Usual,
+    /// All messages come by memory, and nobody else waits for what the helper may do.
+    Long,
+}
+
 /// What a look asks of the engine, if it must know.
 pub(crate) trait Around {
     /// Whether the application has something to be relieved of.
     fn is_pending(&self) -> bool;
 
-    /// Whether all its messages come by memory, and nobody else waits for what the helper may do. `None`: somebody is inside, who cannot be disturbed.
-    fn may_stay_afar(&self) -> Option<bool>;
+    /// How late its looks may be. `None`: somebody is inside, who cannot be disturbed.
+    fn patience(&self) -> Option<Patience>;
 }
 
 /// What the helper remembers from look to look.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// It may stay afar, as far as is known.
-    stays_afar: bool,
+    /// As far as is known.
+    patience: Patience,
     /// Near without a reason since so long.
     quiet: Duration,
     /// Ticks that found somebody at work since one found something to do.
@@ -472,23 +487,28 @@ impl Baton {
     /// Somebody else drives. How long to look away.
     fn stand_aside(&self, notes: &mut Notes, around: &impl Around) -> Look {
         notes.lit = None;
-        notes.stays_afar = around.may_stay_afar().unwrap_or(notes.stays_afar);
+        notes.patience = around.patience().unwrap_or(notes.patience);
+        let stays_afar = notes.patience == Patience::Long;
+        let (shortest, longest) = match notes.patience {
+            Patience::Short => (SETTLING_TICK, SETTLING_TICK),
+            Patience::Usual => (AWAY_TICK_MIN, AWAY_TICK_MAX),
+            Patience::Long => (AWAY_TICK_MIN, AFAR_TICK_MAX),
+        };
         // Beside who waits for something that does not come it is late for nothing, too, but if he turned to something else.
-        let may_be_late = self.is_patient.load(Ordering::Relaxed) || notes.stays_afar;
-        let tick = if may_be_late { AWAY_TICK_MIN } else { near_tick(notes.busy_count) };
+        let may_be_late = self.is_patient.load(Ordering::Relaxed) || stays_afar;
+        let tick = if may_be_late { shortest } else { near_tick(notes.busy_count) };
         notes.busy_count = notes.busy_count.saturating_add(1);
         if self.is_armed.swap(false, Ordering::SeqCst) {
             (notes.quiet, notes.away_tick) = (Duration::ZERO, Duration::ZERO);
         } else {
             notes.quiet = notes.quiet.saturating_add(tick);
         }
-        if notes.quiet < NEAR_FOR && !notes.stays_afar {
+        if notes.quiet < NEAR_FOR && !stays_afar {
             notes.away_tick = Duration::ZERO;
             self.go(NEAR);
             return Look::Aside(tick);
         }
-        let pause = notes.away_tick.max(AWAY_TICK_MIN);
-        let longest = if notes.stays_afar { AFAR_TICK_MAX } else { AWAY_TICK_MAX };
+        let pause = notes.away_tick.clamp(shortest, longest);
         notes.away_tick = (pause * 2).min(longest);
         self.is_afar.store(pause > AWAY_TICK_MAX, Ordering::SeqCst);
         self.go(AWAY);

@@ -116,6 +116,8 @@ pub struct Core<L, M> {
     train_watch: TrainWatch,
     pairs: Pairs,
     home: Home,
+    /// Until then ways to a peer that was met are being asked for.
+    settling_until: Instant,
     /// What a person should know, oldest first.
     remarks: VecDeque<String>,
     turned_at: Instant,
@@ -169,6 +171,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             endpoint,
             outboxes: links.iter().map(|_| Outbox::default()).collect(),
             home: Home::new(&links),
+            settling_until: now,
             links,
             memory,
             tx: TxFrame::default(),

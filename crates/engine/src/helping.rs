@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::thread::sched_getcpu;
 
-use crate::baton::{Around, Look, Notes};
+use crate::baton::{Around, Look, Notes, Patience};
 use crate::duties::Offload;
 use crate::engine::{Engine, Placement, broken};
 use crate::helper::{EndsProcess, HelperCpus};
@@ -79,8 +79,15 @@ impl Around for Engine {
         })
     }
 
-    fn may_stay_afar(&self) -> Option<bool> {
-        self.try_lock().map(|inner| self.lets_helper_stay_afar(&inner, self.now()))
+    fn patience(&self) -> Option<Patience> {
+        let (inner, now) = (self.try_lock()?, self.now());
+        Some(if inner.core.is_settling(now) {
+            Patience::Short
+        } else if self.lets_helper_stay_afar(&inner, now) {
+            Patience::Long
+        } else {
+            Patience::Usual
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 /// What a look finds around it.
 struct Found {
     is_pending: bool,
-    may_stay_afar: Option<bool>,
+    patience: Option<Patience>,
 }
 
 impl Around for Found {
@@ -13,22 +13,22 @@ impl Around for Found {
         self.is_pending
     }
 
-    fn may_stay_afar(&self) -> Option<bool> {
-        self.may_stay_afar
+    fn patience(&self) -> Option<Patience> {
+        self.patience
     }
 }
 
 /// Something was left behind; over a network.
-const LEFT: Found = Found { is_pending: true, may_stay_afar: Some(false) };
+const LEFT: Found = Found { is_pending: true, patience: Some(Patience::Usual) };
 
 #[cfg(not(loom))]
 mod alone {
     use super::*;
 
     const NOTHING: Found = Found { is_pending: false, ..LEFT };
-    const HERE: Found = Found { is_pending: false, may_stay_afar: Some(true) };
+    const HERE: Found = Found { is_pending: false, patience: Some(Patience::Long) };
     /// Somebody is inside.
-    const UNKNOWN: Found = Found { is_pending: false, may_stay_afar: None };
+    const UNKNOWN: Found = Found { is_pending: false, patience: None };
 
     const SECOND: u64 = 1_000_000_000;
     const NOW: Instant = Instant(1 << 40);
@@ -275,6 +275,27 @@ mod alone {
     }
 
     #[test]
+    fn where_a_peer_was_just_met_the_helper_looks_often() {
+        const MET: Found = Found { is_pending: false, patience: Some(Patience::Short) };
+        let (baton, mut notes) = present();
+        let mut now = NOW;
+        let mut look = |around: &Found| {
+            let _ = baton.on_look(now);
+            let Look::Aside(pause) = baton.look(now, &mut notes, around) else {
+                panic!("somebody drives")
+            };
+            now = now + pause.as_nanos() as u64;
+            pause
+        };
+        for _ in 0..100 {
+            assert!(look(&MET) <= SETTLING_TICK);
+        }
+        let pauses = [(); 3].map(|()| look(&HERE));
+        assert_eq!(pauses, [4, 8, 16].map(Duration::from_millis));
+        assert!(look(&MET) <= SETTLING_TICK, "another was met");
+    }
+
+    #[test]
     fn beside_a_program_with_peers_here_alone_the_helper_stays_afar() {
         let (baton, mut notes) = present();
         let mut now = NOW;
@@ -423,7 +444,7 @@ mod all_orders {
             let other = Arc::clone(&world);
             let _ = world.baton.on_enter(Instant(GRACE_NS));
             let post = thread::spawn(move || other.run(other.baton.on_post_afar()));
-            let here = Found { may_stay_afar: Some(true), ..LEFT };
+            let here = Found { patience: Some(Patience::Long), ..LEFT };
             loop {
                 match world.baton.look(Instant(GRACE_NS), &mut notes, &here) {
                     Look::Aside(Duration::ZERO) => {}

@@ -28,6 +28,8 @@ const BURSTS_PER_TURN: usize = 8;
 /// With so many bytes of granted data a turn has sent enough: what came meanwhile may be an announcement, whose sender waits for our grant. Two that
 /// send to each other would do so one after the other otherwise.
 const TURN_LEN_MAX: usize = 256_000;
+/// For so long after a peer was met the ways to it are being asked for: some questions and answers, each of which may wait for whoever computes.
+const SETTLING_NS: u64 = 100_000_000;
 
 /// Frames on their way to one link.
 #[derive(Debug, Default)]
@@ -214,6 +216,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
+            self.settling_until = now + SETTLING_NS;
         }
         while let Some(peer) = self.endpoint.poll_path_news() {
             self.pairs.remember(now, peer, &self.endpoint, &mut self.links);
@@ -400,6 +403,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if told.is_some() {
             self.expect_answer(now, len);
         }
+    }
+
+    /// Whether a peer was met just now, and the best way to it may not be known.
+    pub(crate) fn is_settling(&self, now: Instant) -> bool {
+        now < self.settling_until
     }
 
     /// Where a message is that a peer may read.
