@@ -25,9 +25,8 @@ pub(super) fn run(launch: &Launch) -> Result<String> {
     let (by_kind, by_all) = ended.bytes;
     if let Way::Packhorse { kind, .. } = launch.way {
         ensure!(!ended.said.contains("libfabric:"), "not silent though it works:\n{}", ended.said);
-        // On one host a message that begins before the ranks have found their memory goes by another link to its end, and the longest is a sixth of all.
         ensure!(
-            by_all >= received && by_kind >= received / 3 * 2,
+            by_all >= received && by_kind >= received / 10 * 9,
             "{received} bytes were received, but only {by_kind} came over {kind}"
         );
     }
