@@ -2,11 +2,13 @@
 
 use crate::bulk::Bulk;
 use crate::matching::Matcher;
+use crate::messages::ends::Ends;
 use crate::messages::queries::Queries;
 use alloc::collections::VecDeque;
 
 pub(crate) mod abandon;
 pub(crate) mod arrive;
+pub(crate) mod ends;
 pub(crate) mod farewell;
 pub(crate) mod fill;
 pub(crate) mod overflow;
@@ -25,6 +27,7 @@ pub(crate) struct Messages {
     /// Rows we refuse, oldest refusal first.
     refused: VecDeque<u32>,
     queries: Queries,
+    ends: Ends,
 }
 
 impl Messages {
@@ -34,6 +37,7 @@ impl Messages {
             orphans: VecDeque::new(),
             refused: VecDeque::new(),
             queries: Queries::default(),
+            ends: Ends::new(bulk.peers.settings.ends_in_order, seed),
             bulk,
         }
     }

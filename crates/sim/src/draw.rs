@@ -244,6 +244,7 @@ fn draw_settings(rng: &mut Rng, corrupts: bool) -> Settings {
         // From a copy: what else is drawn of a seed stays as it was.
         eager_sure_len_max: *rng.clone().pick(&[u32::MAX, 0, 1400, 4096]),
         fetch_len_min: *rng.clone().pick(&[u32::MAX, 0, 64, 2000, 9000]),
+        ends_in_order: rng.fork("ends").chance(30 * PERCENT),
         ahead_len: *rng.clone().pick(&[0, 0, 1, 1500, 9000, 64 << 10, 64 << 10, 1 << 20]),
         ..Settings::default()
     }

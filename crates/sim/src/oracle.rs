@@ -9,6 +9,7 @@
 //!   one too while nobody on either side lost the other;
 //! - its sender is told how many bytes the receiver took, if it waits for the match;
 //! - messages are matched in MPI order (`order`);
+//! - their ends are told in order, where that is asked for (`ends`);
 //! - one-sided operations happen once, in order, where they may (`operations`);
 //! - nothing fails without a reason in the scenario.
 //!
@@ -20,11 +21,13 @@ use packhorse_proto::{BufId, Envelope, Failure, ReqId};
 use crate::scenario::{How, NAME_MASK, NAME_SHIFT, Wanted};
 use crate::world::World;
 
+mod ends;
 mod events;
 mod operations;
 mod order;
 mod settle;
 
+use ends::Ends;
 pub(crate) use operations::Operation;
 
 /// Violations kept; the first is the one that matters.
@@ -132,6 +135,7 @@ pub(crate) struct Oracle {
     /// Messages that may not be settled yet.
     waiting: Vec<u32>,
     violations: Vec<String>,
+    ends: Ends,
     /// Envelopes of messages that went with a cancelled receive, where they do not name the message.
     swallowed: Vec<(u8, Envelope)>,
     /// When everything had come to rest; `u64::MAX` before.
@@ -164,6 +168,7 @@ impl Oracle {
             forgets: Vec::new(),
             waiting: Vec::new(),
             violations: Vec::new(),
+            ends: Ends::default(),
             swallowed: Vec::new(),
             quiet_since: u64::MAX,
             ends_well: false,

@@ -107,8 +107,9 @@ impl<'a> Player<'a> {
             onesided::expose(scenario, &mut world, node);
         }
         let (node_count, labels) = (scenario.nodes.len(), scenario.label_count());
-        let oracle =
+        let mut oracle =
             Oracle::new(node_count, labels, scenario.is_named_by_tag, nobody_may_go(scenario));
+        oracle.know(scenario.nodes.iter().map(|node| &node.settings));
         Self {
             scenario,
             world,

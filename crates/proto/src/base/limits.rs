@@ -92,6 +92,8 @@ pub struct Settings {
     pub ack_every: u32,
     /// An acknowledgement waits no longer than this.
     pub ack_delay_ns: u64,
+    /// Of a peer's messages that leave unasked, ends are told in the order of their numbers (PROTOCOL §9.5).
+    pub ends_in_order: bool,
     /// Sum bodies with CRC32C.
     pub payload_check: bool,
     /// Whether a helper drives this endpoint while the application computes; announced to peers.
@@ -133,6 +135,7 @@ impl Default for Settings {
             grant_policy: GrantPolicy::SmallestFirst,
             ack_every: 8,
             ack_delay_ns: 25_000,
+            ends_in_order: false,
             payload_check: true,
             has_helper: true,
             gone_after_ns: 60 * SECOND,

@@ -53,6 +53,8 @@ pub enum Sabotage {
     AcceptedAgainAfterBreak,
     /// Takes a message out of the link that keeps it before it is accepted, and forgets it.
     TakenBeforeAcceptance,
+    /// Tells of the end of a message when it is whole, though an earlier one is not.
+    EndsOutOfOrder,
     /// Portals: looks through the overflow list first.
     OverflowListFirst,
     /// Portals: keeps no header of what lies in an overflow entry.
@@ -101,6 +103,7 @@ impl Sabotage {
         Self::RangeLostAtBreak,
         Self::AcceptedAgainAfterBreak,
         Self::TakenBeforeAcceptance,
+        Self::EndsOutOfOrder,
         Self::OverflowListFirst,
         Self::HeaderForgotten,
         Self::LocalOffsetStays,

@@ -23,7 +23,7 @@ impl Endpoint {
         }
         // Places of transfers are in the same list and nobody's request, whatever number an application comes up with.
         let Some(slot) = self.bulk().receives.find(req) else {
-            return false;
+            return self.messages.cancel_kept_end(req);
         };
         self.messages.cancel_receive(now, slot, Failure::Cancelled);
         true

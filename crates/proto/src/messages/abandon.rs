@@ -4,7 +4,7 @@
 
 use crate::base::api::{Envelope, Failure, GoneReason, Verdict};
 use crate::base::slab::NONE;
-use crate::base::types::{Instant, Space, Tag};
+use crate::base::types::{Instant, ReqId, Space, Tag};
 use crate::bulk::arrival::Stage;
 use crate::bulk::bound::Bound;
 use crate::messages::Messages;
@@ -34,6 +34,11 @@ impl Messages {
         swallowed
     }
 
+    /// The receive is cancelled whose message came, though its end was not told yet.
+    pub(crate) fn cancel_kept_end(&mut self, req: ReqId) -> bool {
+        !self.ends.is_idle() && self.ends.cancel(req, &mut self.bulk.peers.events)
+    }
+
     /// Gives a message up, with none of its bytes taken, and tells its sender, if that one waits to hear.
     pub(crate) fn abandon_arrival(&mut self, now: Instant, slot: u32, status: u8) {
         let arrival = self.bulk.arrival(slot);
@@ -41,10 +46,12 @@ impl Messages {
         let tell = arrival.is_large || arrival.wants_match;
         let claimant = self.bulk.bound_of(slot).claimant;
         let envelope = arrival.envelope();
+        let of = self.number_of(slot);
         self.end_arrival(now, slot);
         if claimant != NONE {
-            self.report_received(claimant, envelope, 0, 0, Err(Failure::Cancelled));
+            self.report_received(claimant, Some(of), envelope, 0, 0, Err(Failure::Cancelled));
         }
+        self.ends.on_over(of.0, of.1, &mut self.bulk.peers.events);
         if tell {
             self.bulk.peers.notify_done(row, message, status, 0);
         }
@@ -112,16 +119,18 @@ impl Messages {
         let envelope = arrival.envelope();
         let in_overflow = arrival.in_overflow;
         let Bound { receive, claimant, offset, .. } = self.bulk.bound_of(slot);
+        let of = self.number_of(slot);
         self.end_arrival(now, slot);
         if claimant != NONE {
-            self.report_received(claimant, envelope, 0, 0, Err(failure));
+            self.report_received(claimant, Some(of), envelope, 0, 0, Err(failure));
         }
         if receive != NONE {
             if in_overflow {
                 self.leave_overflow(receive);
             } else {
-                self.report_received(receive, envelope, offset, 0, Err(failure));
+                self.report_received(receive, Some(of), envelope, offset, 0, Err(failure));
             }
         }
+        self.ends.on_over(of.0, of.1, &mut self.bulk.peers.events);
     }
 }

@@ -106,7 +106,8 @@ impl Messages {
                 immediate: head.immediate,
                 len: head.total,
             };
-            self.report_received(fit.receive, envelope, fit.offset, fit.cap, Ok(()));
+            let of = Some((row, number));
+            self.report_received(fit.receive, of, envelope, fit.offset, fit.cap, Ok(()));
             if head.wants_match {
                 self.bulk.peers.notify_done(row, head.message, DONE_MATCHED, fit.cap);
             }

@@ -11,7 +11,7 @@ use crate::bulk::bound::Bound;
 use crate::bulk::filling::Absorbed;
 use crate::bulk::receives::{Fit, Receive, Unbound};
 use crate::messages::Messages;
-use crate::wire::{DONE_MATCHED, DONE_OK, MessageHead};
+use crate::wire::{Class, DONE_MATCHED, DONE_OK, MessageHead};
 
 impl Messages {
     /// An entry matched: reserves the place of one message in it and unlinks it when it is used up.
@@ -50,7 +50,7 @@ impl Messages {
             let envelope = self.bulk.arrival(slot).envelope();
             self.bulk.receives.keep(receive);
             self.bulk.remove_arrival(slot);
-            self.report_received(receive, envelope, 0, 0, Err(Failure::Gone(reason)));
+            self.report_received(receive, None, envelope, 0, 0, Err(Failure::Gone(reason)));
             return;
         }
         if self.bulk.arrival(slot).in_overflow {
@@ -99,6 +99,9 @@ impl Messages {
     ) {
         if self.bulk.bind(now, slot, &fit, memory) {
             self.on_whole_arrival(now, slot); // matched, so it is no chunk
+        } else if !self.bulk.arrival(slot).is_large {
+            let of = self.number_of(slot);
+            self.ends.await_end(of.0, of.1);
         }
         self.recall_rows(now);
     }
@@ -121,6 +124,9 @@ impl Messages {
             self.on_whole_arrival(now, slot); // matched, so it is no chunk
             return;
         }
+        if head.class != Class::Rts && fit.list == List::Priority {
+            self.ends.await_end(row, self.bulk.peers.rows[row].numbers.whole(head.message));
+        }
         let key = self.bulk.arrival_key(slot);
         if self.bulk.absorb(now, slot, u64::from(head.offset), body, memory) == Absorbed::Wholly {
             self.on_whole_arrival(now, slot);
@@ -138,7 +144,10 @@ impl Messages {
     ) {
         let fit = self.take_entry(receive, head.total);
         let (slot, has_bytes) = self.bulk.begin_pulled(now, row, head, &fit);
-        if !has_bytes {
+        if has_bytes {
+            // Its sender may have posted it as one that leaves unasked.
+            self.ends.await_end(row, self.bulk.peers.rows[row].numbers.whole(head.message));
+        } else {
             self.on_whole_arrival(now, slot); // matched, so it is no chunk
         }
     }
@@ -165,8 +174,10 @@ impl Messages {
             (false, false) => None,
         };
         let Bound { receive, offset, cap, .. } = self.bulk.bound_of(slot);
+        let of = self.number_of(slot);
         self.end_arrival(now, slot);
-        self.report_received(receive, envelope, offset, cap, Ok(()));
+        self.report_received(receive, Some(of), envelope, offset, cap, Ok(()));
+        self.ends.on_over(of.0, of.1, &mut self.bulk.peers.events);
         if let Some(status) = status {
             let is_silent = self.bulk.peers.saboteur.makes(Sabotage::CutNotTold);
             let placed_len = if is_silent { envelope.len } else { cap };
@@ -182,25 +193,34 @@ impl Messages {
         self.recall_rows(now);
     }
 
-    /// Tells the application that a receive took a message.
+    /// The row of an arrival, and its number there.
+    pub(crate) fn number_of(&self, slot: u32) -> (u32, u64) {
+        let arrival = self.bulk.arrival(slot);
+        (arrival.row, self.bulk.peers.rows[arrival.row].numbers.whole(arrival.message))
+    }
+
+    /// Tells the application that a receive took a message: that of this row and number, if its association lives.
     #[inline]
     pub(crate) fn report_received(
         &mut self,
         slot: u32,
+        of: Option<(u32, u64)>,
         envelope: Envelope,
         offset: u64,
         placed_len: u64,
         result: Result<(), Failure>,
     ) {
         let Unbound { req, user, is_over, .. } = self.bulk.receives.unbind(slot);
-        self.bulk.peers.events.tell(Event::Received {
-            req,
-            user,
-            envelope,
-            offset,
-            placed_len,
-            result,
-        });
+        let event = Event::Received { req, user, envelope, offset, placed_len, result };
+        let events = &mut self.bulk.peers.events;
+        match of {
+            Some((row, number))
+                if is_over && !self.bulk.peers.saboteur.makes(Sabotage::EndsOutOfOrder) =>
+            {
+                self.ends.on_end(row, number, event, events);
+            }
+            _ => events.tell(event),
+        }
         if !is_over {
             self.end_if_done(slot);
         }

@@ -63,6 +63,7 @@ impl Messages {
         if let Some((held_id, arrival)) = found
             && !spec.header_only
             && self.bulk.peers.may_be_quick()
+            && self.ends.is_idle()
             && self.bulk.arrival(arrival).is_plain()
         {
             self.matcher.release(held_id);

@@ -7,6 +7,7 @@ mod ahead;
 mod aside;
 mod chunks;
 mod contact;
+mod ends;
 mod faces;
 mod farewell;
 mod fetch;

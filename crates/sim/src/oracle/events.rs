@@ -195,6 +195,9 @@ impl Oracle {
         let is_second_word = self.receive(label).is_overflow && result.is_err();
         if let (Some(id), false) = (id, is_second_word) {
             let is_whole = result.is_ok();
+            if is_whole {
+                self.check_end(world, node, id, &self.receive(label).clone());
+            }
             let taken = self.taken(node, label, offset, placed_len, is_whole);
             self.take(world, node, id, &envelope, taken);
         }
