@@ -160,6 +160,8 @@ fn open_at(
     let of_door = Arc::clone(&port);
     let builder = builder
         .bind(board.ip)
+        // Programs made for a wire that keeps order take a later message's end for the word that an earlier one is there.
+        .settings(|settings| settings.ends_in_order = true)
         .named(FIRST_NUMBER + wish.index as u16)
         .known_as(word)
         .greeter(move |asker| receive(key, asker, &of_door));

@@ -34,6 +34,19 @@ fn open_mx_is_there_under_its_own_names() {
     Running::start(scratch.command(&program, None)).expect_success();
 }
 
+#[test]
+fn a_word_that_came_behind_data_means_that_the_data_is_there() {
+    let Some(hosts) = Hosts::new() else { return };
+    // Frames are as short as on a wire.
+    assert!(ip(&format!("-n {} link set lo mtu 1500", hosts.0[0])));
+    let scratch = Scratch::new("behind");
+    let program = scratch.compile("behind", false);
+    let mut command = scratch.command(&program, Some(&hosts.0[0]));
+    command.env("PACKHORSE_MX_BOARDS", "lo").env("PACKHORSE_LINK", "udp");
+    command.env("PACKHORSE_FAULTS", "loss=20000,seed=5");
+    Running::start(command).expect_success();
+}
+
 /// Runs a program to its end: how, and what it said on both outputs.
 fn outcome(mut command: Command) -> (ExitStatus, String) {
     let output = command.stderr(Stdio::piped()).output().unwrap();
