@@ -353,14 +353,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if !self.home.is_empty() {
             work += self.receive_home(now);
         }
-        work += if self.is_armed {
+        // Its driver does not spin, and this is the look there is, perhaps for long.
+        let is_lone = self.is_armed || now - self.turned_at > costly::BUSY_NS;
+        if self.is_armed {
             self.disarm();
-            self.receive(now)
-        } else if self.costly.are_all_asked || now - self.turned_at > costly::BUSY_NS {
-            self.receive(now) // nothing to choose; or it does not spin, and this is the look there is
-        } else {
-            self.receive_some(now)
+        }
+        work += match is_lone || self.costly.are_all_asked {
+            true => self.receive(now),
+            false => self.receive_some(now),
         };
+        if is_lone {
+            work += self.take_all_notices(now);
+        }
         self.finish_turn(work)
     }
 

@@ -22,6 +22,7 @@ struct State {
     is_armed: bool,
     panics: bool,
     takes: Duration,
+    notice: Option<Notice>,
 }
 
 impl Gate {
@@ -52,6 +53,16 @@ impl Gate {
     /// From now on whoever asks is busy for so long.
     pub(crate) fn take(&self, time: Duration) {
         self.state.lock().unwrap().takes = time;
+    }
+
+    /// The link has this to tell.
+    pub(crate) fn notice(&self, notice: Notice) {
+        self.state.lock().unwrap().notice = Some(notice);
+    }
+
+    /// Whether it was told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.state.lock().unwrap().notice.is_none()
     }
 
     fn pass(&self) {
@@ -151,7 +162,7 @@ impl Link for Slow {
     fn set_trains(&mut self, _: bool) {}
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        None
+        self.gate.state.lock().unwrap().notice.take()
     }
 
     fn poll_remark(&mut self) -> Option<String> {

@@ -339,7 +339,9 @@ impl Link<Table> for Shm {
         // One fence for all rings: the flags before the last look. Each writer has one between its header and its
         // look at our flag (`Producer::must_wake`).
         fence(Ordering::SeqCst);
-        let mut is_quiet = self.inputs.iter().all(|input| input.ring.is_empty());
+        let is_still = |input: &Input| input.ring.is_empty() && input.ending.is_none();
+        // Who sleeps on a death that is not told yet sleeps until a timer, and then silence may be told first.
+        let mut is_quiet = self.notices.is_empty() && self.inputs.iter().all(is_still);
         // Frames that wait for room: the reader knocks when there is some. From the end, for one that is cut off leaves its place to the last.
         for index in (0..self.outputs.len()).rev() {
             let output = &mut self.outputs[index];

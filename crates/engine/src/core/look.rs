@@ -144,11 +144,30 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 mod tests {
     use std::sync::Arc;
 
+    use packhorse_link::Notice;
     use packhorse_proto::{Criteria, MS, Space, Tag};
 
     use super::*;
     use crate::engine::{Config, Engine, Placement};
     use crate::slow::{Gate, Slow};
+
+    #[test]
+    fn who_sleeps_between_two_turns_is_told_in_each_what_links_noticed() {
+        let gate = Arc::new(Gate::default());
+        let config = Config { placement: Placement::Inline, ..Config::default() };
+        let engine = Engine::open(config, vec![Slow::new(&gate)]).unwrap();
+        let mut inner = engine.lock();
+        for number in 1..=3 {
+            inner.turn(Instant(number));
+            assert!(inner.core.arm());
+            gate.notice(Notice::Dead { to: [b'U'; 24] });
+            inner.turn(Instant(number)); // woken
+            assert!(gate.is_told());
+        }
+        gate.notice(Notice::Dead { to: [b'U'; 24] });
+        inner.turn(Instant(MS)); // not armed, and long after the last
+        assert!(gate.is_told());
+    }
 
     #[test]
     fn a_look_only_asks_until_something_else_may_be_to_do() {

@@ -18,7 +18,7 @@ use crate::translate::{landing_of, obstacle_of};
 const LONE_COUNT_MAX: usize = 8;
 /// Shorter frames are no fragments.
 const FRAGMENT_LEN_MIN: usize = 512;
-/// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins.
+/// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins. Where it sleeps, in each turn.
 pub(super) const TURNS_PER_NOTICE: u64 = 32;
 /// How often links are asked after a late turn.
 const DRAIN_COUNT_MAX: usize = 256;
@@ -133,6 +133,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.costly.on_carried(now, index);
         }
         work + self.take_notices(now, index)
+    }
+
+    /// What the links have to tell. Of 32 turns of a driver that sleeps between two the last may come after seconds, behind the silence of a peer
+    /// of whose death a link knew.
+    pub(super) fn take_all_notices(&mut self, now: Instant) -> usize {
+        (0..self.links.len()).map(|link| self.take_notices(now, link)).sum()
     }
 
     /// What a link has to tell.

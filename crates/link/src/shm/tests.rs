@@ -521,8 +521,12 @@ fn a_knock_at_a_closed_door_tells_that_nobody_is_there() {
     drop(b);
     wait_until(|| !a.may_reach(&to));
     send_all(&mut a, &burst_of(to, [&b"anybody?"[..]]), &mut memory);
+    assert!(!a.arm(), "nobody sleeps before that is settled");
+    a.disarm();
     attend(&mut a);
+    assert!(!a.arm(), "nor before it is told");
     assert_eq!(notices(&mut a), [Notice::Dead { to }]);
+    assert!(a.arm());
 }
 
 #[test]

@@ -257,6 +257,7 @@ fn a_reader_that_scribbles_keeps_nobody_awake() {
     b.inputs[0].ring.store().set_head(u64::MAX);
     assert!(!a.arm(), "something happened");
     a.disarm();
+    assert_eq!(notices(&mut a).len(), 1);
     assert!(a.arm() && counter(&a, "peers_broken") == 1);
 }
 
