@@ -126,14 +126,17 @@ fn dropping_the_copy_in_a_child_sends_nothing() {
     assert_eq!((counters(&a), counters(&b)), (0, 0));
 }
 
-/// Ends a process, and takes note of its end if it is a child of this one.
+/// Ends a process.
 fn kill(pid: libc::pid_t) {
-    // SAFETY: no pointers but to `status`, which is ours.
-    unsafe {
-        let mut status = 0;
-        libc::kill(pid, libc::SIGKILL);
-        libc::waitpid(pid, &raw mut status, 0);
-    }
+    // SAFETY: no pointers.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// Takes note of the end of a child of this process, which has its number until then.
+fn bury(pid: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: the kernel writes to `status`, which is ours.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
 }
 
 /// A process that meets the endpoint of this address, forks one that lives on, tells its number, and waits for its end.
@@ -159,17 +162,23 @@ fn forking_process(address: packhorse::Address) -> libc::pid_t {
 #[test]
 fn a_child_that_lives_on_does_not_hide_the_death_of_its_parent() {
     let _alone = alone();
-    let survivor = Builder::plain().links("shm").open().unwrap();
-    let parent = forking_process(survivor.address());
-    survivor.recv(Wanted::tag(TAG), vec![0; 8]).wait().unwrap();
-    let word = survivor.recv(Wanted::tag(TAG), vec![0; 8]).wait().unwrap();
-    let child = u64::from_le_bytes(word.buffer.try_into().unwrap()) as libc::pid_t;
-    let mut never = survivor.recv(Wanted::tag(99).from(word.envelope.source), vec![0; 8]);
-    kill(parent);
-    let end = never.wait_timeout(PATIENCE);
-    kill(child);
-    let error = end.expect("its death is noticed").unwrap_err().error;
-    assert!(error.to_string().contains("process died"), "{error}");
+    for is_buried in [true, false] {
+        let survivor = Builder::plain().links("shm").open().unwrap();
+        let parent = forking_process(survivor.address());
+        survivor.recv(Wanted::tag(TAG), vec![0; 8]).wait().unwrap();
+        let word = survivor.recv(Wanted::tag(TAG), vec![0; 8]).wait().unwrap();
+        let child = u64::from_le_bytes(word.buffer.try_into().unwrap()) as libc::pid_t;
+        let mut never = survivor.recv(Wanted::tag(99).from(word.envelope.source), vec![0; 8]);
+        kill(parent);
+        if is_buried {
+            bury(parent);
+        }
+        let end = never.wait_timeout(PATIENCE);
+        kill(child);
+        bury(parent);
+        let error = end.expect("its death is noticed").unwrap_err().error;
+        assert!(error.to_string().contains("process died"), "{error}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::outputs::is_nobody;
 use super::{Shm, locate};
 use crate::Notice;
 use crate::mem::Table;
-use crate::sys::shm::is_ended;
+use crate::sys::shm::is_over;
 
 /// Calls of `receive` between two looks at the socket: a look costs as much as ten of them.
 const CALLS_PER_LOOK: u32 = 512;
@@ -31,7 +31,7 @@ pub(super) struct Watch {
 
 /// Whether its process has ended, as far as it can be seen from here.
 fn is_orphaned(input: &Input) -> bool {
-    input.pid > 0 && is_ended(input.pid)
+    input.pid > 0 && is_over(input.pid)
 }
 
 impl Watch {
