@@ -3,7 +3,6 @@
 //! ```text
 //!   control   │ head ──────── reader's line: what it has released    │ sleeping, note ─── reader's line, seldom written
 //!             │ wants room ── writer's line, seldom written          │ proof ──────────── written once, by the reader
-//!             │ claim ─────── a copy made together (`claims`)        │ done ───────────── how far its writer is with that
 //!   lines     │H payload…│……………│H payload…│0         │   old    │   old    │ …      64 bytes each
 //!              ▲ reader               ▲ batch, not published until the header of its first record is written
 //!                                                ▲ end: where the next header will be
@@ -30,7 +29,6 @@
 //! The memory that a ring lives in is in `block`.
 
 mod block;
-pub mod claims;
 
 use std::fmt;
 use std::ops::Deref;
@@ -41,7 +39,7 @@ pub use block::{Block, Heap, Share, channel};
 /// Bytes of a line: what moves between two cores at once.
 pub const LINE_LEN: usize = 64;
 /// Bytes before the first line.
-pub const CONTROL_LEN: usize = 6 * LINE_LEN;
+pub const CONTROL_LEN: usize = 4 * LINE_LEN;
 /// Bytes of a record before its own.
 pub const HEADER_LEN: usize = 8;
 /// Fewer make no ring.

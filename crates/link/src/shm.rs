@@ -13,7 +13,7 @@
 //!
 //! Large payload goes by telling where it is: the receiver reads the sender's memory (`process_vm_readv`), where the sender is the
 //! same user's process (`trust.rs`) and the system lets it. Whether it does is tried when a ring is taken, and the answer left in the ring; otherwise
-//! payload goes through the ring. Another process's memory is written by nobody but who is asked to, by the one that waits for that (`together`).
+//! payload goes through the ring. Nobody writes another process's memory.
 //!
 //! **Nothing is lost** of what was taken, but with its peer, and but for payload that cannot be read where it was told to be: its
 //! owner took that memory back, or the system has forbidden since what it had allowed. The latter happens once: then payload
@@ -33,7 +33,6 @@ mod outputs;
 mod telling;
 #[cfg(test)]
 mod tests;
-mod together;
 mod trust;
 mod watch;
 
@@ -58,7 +57,6 @@ use inputs::Input;
 use intake::Intake;
 use letters::{TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TRAIN_RECORD_LEN_MAX};
 use outputs::Output;
-use together::TellingOf;
 use trust::Allowance;
 use watch::Watch;
 
@@ -91,9 +89,6 @@ struct Counters {
     fetches: u64,
     fetches_failed: u64,
     fetched_bytes: u64,
-    fetches_shared: u64,
-    pieces_helped: u64,
-    helped_bytes: u64,
     bytes_in: u64,
     offers_out: u64,
     offers_in: u64,
@@ -125,8 +120,6 @@ pub struct Shm {
     /// The input whose next frame was looked at and is still there, and how long it is.
     seen: (usize, usize),
     intake: Intake,
-    /// What peers were told of, with which they may be helped.
-    told: TellingOf,
     /// Records that are looked into.
     scratch: Vec<u8>,
     watch: Watch,
@@ -204,7 +197,6 @@ impl Shm {
             turn: 0,
             seen: (0, 0),
             intake: Intake::new(room),
-            told: TellingOf::default(),
             scratch: vec![0; TRAIN_RECORD_LEN_MAX],
             watch: Watch::default(),
             banned: VecDeque::new(),
@@ -292,11 +284,7 @@ impl Link<Table> for Shm {
 
     #[inline]
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
-        let count = self.receive_some(landing, memory)?;
-        if count == 0 && !self.told.is_empty() {
-            self.help(memory);
-        }
-        Ok(count)
+        self.receive_some(landing, memory)
     }
 
     #[inline]
@@ -385,9 +373,6 @@ impl Link<Table> for Shm {
         show("fetches", c.fetches);
         show("fetches_failed", c.fetches_failed);
         show("fetched_bytes", c.fetched_bytes);
-        show("fetches_shared", c.fetches_shared);
-        show("pieces_helped", c.pieces_helped);
-        show("helped_bytes", c.helped_bytes);
         show("bytes_in", c.bytes_in);
         show("landed_bytes", self.intake.landed_bytes);
         show("lifted_bytes", self.intake.lifted_bytes);

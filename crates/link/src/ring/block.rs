@@ -6,7 +6,6 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use super::claims::{Board, Slot};
 use super::{
     CONTROL_LEN, Consumer, HINT, LINE_COUNT_MIN, LINE_LEN, Lines, Producer, SEE, SHOW, Word,
 };
@@ -16,8 +15,6 @@ const SLEEPING_AT: usize = LINE_LEN;
 const NOTE_AT: usize = LINE_LEN + 4;
 const WANTS_ROOM_AT: usize = 2 * LINE_LEN;
 const PROOF_AT: usize = 3 * LINE_LEN;
-const CLAIM_AT: usize = 4 * LINE_LEN;
-const DONE_AT: usize = 5 * LINE_LEN;
 
 /// Control words and lines, one behind the other, in memory that somebody else keeps.
 #[derive(Clone, Copy, Debug)]
@@ -86,20 +83,6 @@ impl Block {
             let place = unsafe { AtomicU64::from_ptr(self.control(PROOF_AT + 8 * index).cast()) };
             place.store(word, HINT);
         }
-    }
-
-    #[inline]
-    fn claim_word(&self, slot: Slot) -> &AtomicU64 {
-        let at = match slot {
-            Slot::Claim => CLAIM_AT,
-            Slot::To => CLAIM_AT + 8,
-            Slot::Offset => CLAIM_AT + 16,
-            Slot::Len => CLAIM_AT + 24,
-            Slot::Word => CLAIM_AT + 32,
-            Slot::Done => DONE_AT,
-        };
-        // SAFETY: inside the block, aligned, used as this atomic only.
-        unsafe { AtomicU64::from_ptr(self.control(at).cast()) }
     }
 
     #[inline]
@@ -179,29 +162,6 @@ impl Lines for Block {
     }
 }
 
-impl Board for Block {
-    #[inline]
-    fn load(&self, slot: Slot, order: Ordering) -> u64 {
-        self.claim_word(slot).load(order)
-    }
-
-    #[inline]
-    fn store(&self, slot: Slot, value: u64, order: Ordering) {
-        self.claim_word(slot).store(value, order);
-    }
-
-    #[inline]
-    fn change(&self, from: u64, to: u64) -> bool {
-        let claim = self.claim_word(Slot::Claim);
-        claim.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    #[inline]
-    fn barrier(&self, order: Ordering) {
-        fence(order);
-    }
-}
-
 /// A block on the heap, for two threads.
 #[derive(Debug)]
 pub struct Heap {
@@ -220,12 +180,6 @@ impl Heap {
         // SAFETY: just allocated with that length and alignment, zeroed, kept until `drop`, and nobody else has it.
         let block = unsafe { Block::new(base, len) };
         Self { block, layout }
-    }
-
-    /// The memory itself.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn block(&self) -> &Block {
-        &self.block
     }
 }
 

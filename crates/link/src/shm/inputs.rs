@@ -11,7 +11,6 @@ use super::letters::{MARK_FRAME, MARK_TRAIN, Offer, TrainRecord};
 use super::outputs::{NOTE_CAN_READ, NOTE_CANNOT_READ};
 use super::{Counters, FOREIGN_COUNT_MAX, PEER_COUNT_MAX, Shm, Use, config, locate, trust};
 use crate::mem::{MemoryId, Table};
-use crate::ring::claims::Serial;
 use crate::ring::{Broken, Consumer, Lines as _, Word};
 use crate::sys::gift::Gift;
 use crate::sys::region::Region;
@@ -46,8 +45,6 @@ pub(super) struct Input {
     active_at: u64,
     /// How many lines had been read before a frame whose writer came to a halt in the midst of it.
     halted_at: Option<u64>,
-    /// The last copy that its writer was offered to have a part in.
-    pub(super) offer_serial: Serial,
 }
 
 /// Why a ring is not read on, for now or for good.
@@ -399,7 +396,6 @@ impl Shm {
             ending: None,
             active_at: self.turn,
             halted_at: None,
-            offer_serial: Serial::default(),
         };
         let source = may_be_read
             .then(|| input.try_source(offer.proof_at, memory, self.intake.room()))

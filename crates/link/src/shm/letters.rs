@@ -16,7 +16,7 @@ use crate::burst::Train;
 pub(super) const KNOCK: [u8; 1] = [b'K'];
 const OFFER_MARK: u8 = b'O';
 /// Which form of rings and records this is. Others are not understood.
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 pub(super) const OFFER_LEN: usize = 24;
 
 /// The record is a frame.

@@ -56,8 +56,6 @@ pub(super) struct Output {
     spill_len: usize,
     /// Something was put into the ring and its reader not yet looked after.
     is_touched: bool,
-    /// The system does not let us write where its reader asks us to.
-    pub(super) cannot_be_written: bool,
 }
 
 /// What became of a frame.
@@ -501,7 +499,6 @@ impl Shm {
             spill: VecDeque::new(),
             spill_len: 0,
             is_touched: false,
-            cannot_be_written: false,
         });
         self.output_last = self.outputs.len() - 1;
         self.offer_again(self.output_last).then_some(self.output_last)

@@ -11,11 +11,9 @@
 use std::io;
 
 use super::Shm;
-use super::inputs::{Input, Trouble};
-use super::together::{self, Failed, Together};
+use super::inputs::Trouble;
 use crate::mem::{MemoryId, Table};
-use crate::ring::claims::TOGETHER_LEN_MIN;
-use crate::sys::shm::{Places, Source, read_from};
+use crate::sys::shm::{Places, read_from};
 use crate::{Fetch, Locator, Telling, Whereabouts};
 
 /// Ranges that bytes may lie in. What lies in more is sent.
@@ -87,9 +85,6 @@ impl Telling<Table> for Shm {
         }
         let (word_at, word) = memory.note_told(id)?;
         self.counters.messages_told += 1;
-        if count == 1 {
-            self.told.add(together::Told { name: self.outputs[index].name, id, len, word });
-        }
         Some(Told { word_at: word_at as u64, word, ranges }.to_bytes())
     }
 
@@ -102,37 +97,6 @@ impl Telling<Table> for Shm {
         let index = index.ok_or(io::ErrorKind::NotFound)?;
         // Its sender was told so, and says nothing where its bytes are; or it is another's word.
         let source = self.inputs[index].source.ok_or(io::ErrorKind::PermissionDenied)?;
-        // Where messages go both ways at a time the other fetches, too, and an offer costs a call for each piece.
-        let may_share = len >= TOGETHER_LEN_MIN && !self.told.is_awaited_from(name, memory);
-        let fetched = match ranges {
-            [range, (_, 0), (_, 0)] if may_share => self.fetch_together(
-                index,
-                &source,
-                (range, (told.word_at, told.word)),
-                fetch,
-                memory,
-            ),
-            _ => None,
-        };
-        let read = match fetched {
-            Some(read) => read,
-            None => self.fetch_alone(&source, ranges, &told, fetch, memory),
-        };
-        self.after_fetch(index, len, &read);
-        read
-    }
-}
-
-impl Shm {
-    /// Reads bytes to their place in one call.
-    fn fetch_alone(
-        &mut self,
-        source: &Source,
-        ranges: [(u64, u64); RANGE_COUNT],
-        told: &Told,
-        fetch: &Fetch<'_>,
-        memory: &mut Table,
-    ) -> io::Result<()> {
         let places = Places {
             user: Some((fetch.id, fetch.range.clone())),
             own: &[],
@@ -142,35 +106,13 @@ impl Shm {
             [range, (_, 0), (_, 0)] => &[range],
             ref all => all,
         };
-        read_from(source, ranges, &places, memory, self.intake.room())
+        let read = read_from(&source, ranges, &places, memory, self.intake.room());
+        self.after_fetch(index, len, &read);
+        read
     }
+}
 
-    /// Fetches what is long together with the one that told of it, if that looks. `None`: it does not lie in one piece.
-    #[inline(never)]
-    fn fetch_together(
-        &mut self,
-        index: usize,
-        source: &Source,
-        (range, still): ((u64, u64), (u64, u64)),
-        fetch: &Fetch<'_>,
-        memory: &mut Table,
-    ) -> Option<io::Result<()>> {
-        let Input { ring, offer_serial, name, .. } = &mut self.inputs[index];
-        let (name, source) = (*name, *source);
-        let mut both = Together { ring, source, range, still, serial: offer_serial };
-        match both.fetch(fetch, memory, self.intake.room())? {
-            Ok(is_shared) => {
-                self.counters.fetches_shared += u64::from(is_shared);
-                Some(Ok(()))
-            }
-            Err(Failed::System(error)) => Some(Err(error)),
-            Err(Failed::Broken) => {
-                self.ban(name);
-                Some(Err(io::ErrorKind::NotFound.into()))
-            }
-        }
-    }
-
+impl Shm {
     fn after_fetch(&mut self, index: usize, len: u64, read: &io::Result<()>) {
         match read {
             Ok(()) => {

@@ -4,7 +4,6 @@ mod growing;
 mod hostile;
 mod many;
 mod processes;
-mod together;
 
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;

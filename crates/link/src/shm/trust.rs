@@ -38,14 +38,6 @@ fn is_same_namespace(pid: libc::pid_t, kind: &str) -> io::Result<bool> {
     Ok((own.dev(), own.ino()) == (other.dev(), other.ino()))
 }
 
-/// Whether a process was stopped, by a signal or by who debugs it. One that cannot be asked was not.
-pub(super) fn is_stopped(pid: libc::pid_t) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Its name may have anything in it, and stands in parentheses before its state.
-    let state = text.rsplit(')').next().unwrap_or_default().trim_start();
-    state.starts_with(['T', 't'])
-}
-
 /// All users of other user namespaces are shown as this one.
 fn overflow_uid() -> u32 {
     let text = fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
@@ -92,28 +84,6 @@ mod tests {
         assert!(!may_be_read(&letter(pid, overflow_uid(), gid)), "it stands for many");
         assert!(is_same_namespace(pid, "pid").unwrap());
         assert!(is_same_namespace(libc::pid_t::MAX, "pid").is_err());
-    }
-
-    #[test]
-    fn a_stopped_process_is_told_from_others() {
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let pid = child.id() as libc::pid_t;
-        let signal = |name: &str| {
-            let pid = pid.to_string();
-            let status = std::process::Command::new("kill").args([name, pid.as_str()]).status();
-            assert!(status.unwrap().success());
-        };
-        assert!(!is_stopped(std::process::id() as libc::pid_t) && !is_stopped(libc::pid_t::MAX));
-        signal("-STOP");
-        while !is_stopped(pid) {
-            std::thread::yield_now();
-        }
-        signal("-CONT");
-        while is_stopped(pid) {
-            std::thread::yield_now();
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //!   Mapping    a ring's memory, sealed, in this process
 //!   put_user   the application's memory ──▶ ring          land   ring ──▶ the application's memory
 //!   read_from  another process's memory ──▶ the application's, and ours
-//!   write_to   the application's memory ──▶ another process's, which asked for that
 //! ```
 
 use std::io;
@@ -535,54 +534,22 @@ pub(crate) fn read_from(
     if len < wanted_len || !is_lent { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
-/// Writes bytes of the application's memory to another process's, all or nothing that counts.
-///
-/// This call cannot show that it was the right process that was written to: whoever calls has just read the proof of `to` (`read_from`).
-pub(crate) fn write_to(
-    to: &Source,
-    at: u64,
-    (memory, id): (&Table, MemoryId),
-    range: Range<u64>,
-) -> io::Result<()> {
-    let len = usize::try_from(range.end - range.start).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let part = memory.get(id).and_then(|lent| lent.one_part(range.start, len));
-    let part = part.ok_or(io::ErrorKind::NotFound)?;
-    let local = libc::iovec { iov_base: part.ptr().cast(), iov_len: part.len() };
-    let iov_base = ptr::without_provenance_mut(at as usize);
-    let remote = libc::iovec { iov_base, iov_len: part.len() };
-    // SAFETY: the local part is inside memory of the table, which `memory` borrows, and is only read. The remote part is an address in another process,
-    // which the kernel checks.
-    let written = answer_len(unsafe {
-        libc::process_vm_writev(to.pid, &raw const local, 1, &raw const remote, 1, 0)
-    })?;
-    if written < len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-}
-
-/// Whether a process has ended: none of its threads is in a call of the system any more. Also of one that nobody has waited for, whose number is still its own.
+/// Whether a process has ended. Also of one that nobody has waited for, whose number is still its own.
 pub(crate) fn is_over(pid: libc::pid_t) -> bool {
     // SAFETY: no pointers.
     let opened =
         answer_len(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::ssize_t);
-    let Ok(number) = opened else { return is_ended(pid) };
+    let Ok(number) = opened else {
+        // There is none of this number; or the system does not tell, and then the number has to do.
+        // SAFETY: no pointers; signal 0 is none.
+        let asked = answer(unsafe { libc::kill(pid, 0) });
+        return asked.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH));
+    };
     // SAFETY: the kernel just made it, and nobody else has it.
     let fd = unsafe { OwnedFd::from_raw_fd(number as libc::c_int) };
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: the kernel writes to one `pollfd`, which is ours.
     unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
-}
-
-/// Where the bytes of a range of lent memory are in this process, if they may be written and are one piece.
-pub(crate) fn address_of(memory: &Table, id: MemoryId, range: &Range<u64>) -> Option<u64> {
-    let len = usize::try_from(range.end - range.start).ok()?;
-    let lent = memory.get(id).filter(|lent| lent.is_writable())?;
-    Some(lent.one_part(range.start, len)?.ptr().expose_provenance() as u64)
-}
-
-/// Whether there is no process of this number (any more).
-pub(crate) fn is_ended(pid: libc::pid_t) -> bool {
-    // SAFETY: no pointers; signal 0 is none.
-    let asked = answer(unsafe { libc::kill(pid, 0) });
-    asked.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
 }
 
 /// Forbids this thread for good, and the threads and programs it starts, to read other processes' memory, as the filters of
