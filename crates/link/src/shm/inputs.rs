@@ -358,16 +358,17 @@ impl Shm {
     }
 
     /// A peer offers a ring. What is not as it must be is refused, without a word.
-    pub(super) fn on_offer(&mut self, letter: Letter, bytes: &[u8], memory: &mut Table) {
+    pub(super) fn on_offer(&mut self, letter: Letter, memory: &mut Table) {
         self.counters.offers_in += 1;
-        if self.accept(letter, bytes, memory).is_none() {
+        if self.accept(letter, memory).is_none() {
             self.counters.offers_refused += 1;
         }
     }
 
-    fn accept(&mut self, letter: Letter, bytes: &[u8], memory: &mut Table) -> Option<()> {
+    fn accept(&mut self, letter: Letter, memory: &mut Table) -> Option<()> {
         let name = letter.from.as_ref().and_then(locate::name_of)?;
-        let offer = Offer::from_bytes(bytes).filter(|offer| config::is_ring_len(offer.ring_len))?;
+        let offer = Offer::from_bytes(letter.bytes());
+        let offer = offer.filter(|offer| config::is_ring_len(offer.ring_len))?;
         let may_be_read = self.config.cma == Use::Auto && trust::may_be_read(&letter);
         let (pid, is_foreign) = (letter.pid, trust::is_foreign(&letter));
         // One descriptor, that of the memory. Who sends more wants something else.

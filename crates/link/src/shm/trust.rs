@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn letter(pid: libc::pid_t, uid: u32, gid: u32) -> Letter {
-        Letter { from: None, len: 0, gifts: Vec::new(), pid, uid, gid }
+        Letter::new(pid, uid, gid)
     }
 
     #[test]

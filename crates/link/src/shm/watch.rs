@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::inputs::Input;
-use super::letters::{KNOCK, OFFER_LEN};
+use super::letters::KNOCK;
 use super::outputs::is_nobody;
 use super::{Shm, locate};
 use crate::Notice;
@@ -74,12 +74,10 @@ impl Shm {
     /// Whether there are no more.
     fn read_letters(&mut self, memory: &mut Table) -> bool {
         for _ in 0..LETTER_COUNT_MAX {
-            let mut bytes = [0; OFFER_LEN + 1];
-            let Ok(Some(letter)) = self.post.receive(&mut bytes) else { return true };
+            let Ok(Some(letter)) = self.post.receive() else { return true };
             self.counters.letters_in += 1;
-            let bytes = &bytes[..letter.len.min(OFFER_LEN + 1)];
-            if *bytes != KNOCK {
-                self.on_offer(letter, bytes, memory);
+            if *letter.bytes() != KNOCK {
+                self.on_offer(letter, memory);
             }
         }
         false

@@ -20,6 +20,8 @@
 //!   packet_queue.rs frames too long for that, in our memory or scattered into the application's
 //!   shm.rs          memory and letters between processes of one host
 //!   gift.rs         descriptors that came with letters, closed by a thread apart
+//!   letter.rs       one such letter
+//!   taker.rs        letters of other users that bring some, taken by threads apart
 //!   netdev.rs       a network interface: what it is, its driver, its queues
 //!   bpf.rs          bpf(2): a map, a program, its attachment
 //!   xdp.rs          AF_XDP sockets and the rings they share with the kernel
@@ -41,6 +43,7 @@ pub(crate) mod gift;
 pub mod handover;
 pub(crate) mod inbox;
 pub(crate) mod interfaces;
+mod letter;
 pub(crate) mod name;
 pub(crate) mod netdev;
 pub(crate) mod outbox;
@@ -57,6 +60,7 @@ pub(crate) mod signals;
 pub(crate) mod socket;
 pub(crate) mod stream_in;
 pub(crate) mod stream_out;
+mod taker;
 pub(crate) mod ticks;
 #[cfg(test)]
 pub(crate) mod trap;

@@ -17,8 +17,12 @@ use std::sync::Arc;
 use super::any_socket::{self, ON, SEND_FLAGS};
 use super::fork::Unforked;
 use super::gift::{Closer, Gift};
+#[cfg(test)]
+use super::letter::GIFT_COUNT_MAX;
+pub(crate) use super::letter::Letter;
+use super::letter::{Room, read_letter};
 use super::region::Region;
-use super::socket::each_control;
+use super::taker::Takers;
 use super::{answer, answer_len};
 use crate::mem::{MemoryId, Table};
 use crate::ring::{Block, Consumer, Record, Reserved};
@@ -51,7 +55,7 @@ impl SocketName {
         &self.bytes[..self.len]
     }
 
-    fn to_raw(self) -> (libc::sockaddr_un, libc::socklen_t) {
+    pub(super) fn to_raw(self) -> (libc::sockaddr_un, libc::socklen_t) {
         // SAFETY: plain data; all zeros are a valid value.
         let mut raw: libc::sockaddr_un = unsafe { mem::zeroed() };
         raw.sun_family = libc::AF_UNIX as libc::sa_family_t;
@@ -61,7 +65,7 @@ impl SocketName {
         (raw, (PATH_AT + 1 + self.len) as libc::socklen_t)
     }
 
-    fn from_raw(raw: &libc::sockaddr_un, len: libc::socklen_t) -> Option<Self> {
+    pub(super) fn from_raw(raw: &libc::sockaddr_un, len: libc::socklen_t) -> Option<Self> {
         let path_len = (len as usize).checked_sub(PATH_AT)?.min(raw.sun_path.len());
         let is_unix = raw.sun_family == libc::AF_UNIX as libc::sa_family_t;
         if !is_unix || !(2..=NAME_LEN_MAX).contains(&path_len) || raw.sun_path[0] != 0 {
@@ -75,41 +79,30 @@ impl SocketName {
     }
 }
 
-/// Descriptors of one letter, at most: the kernel's `SCM_MAX_FD`.
-const GIFT_COUNT_MAX: usize = 253;
-/// Room for all that may come with a letter: credentials, and every descriptor. One without a place here would be closed by the kernel inside our call.
-const LETTER_CONTROL_LEN: usize = 2 * 16 + size_of::<libc::ucred>() + 4 * GIFT_COUNT_MAX + 24;
-/// While so many gifts are not closed, no more descriptors are taken.
+/// While so many gifts are not closed, or so many threads wait with letters of other users, no more descriptors are taken.
 const UNCLOSED_COUNT_MAX: usize = 16;
+const TAKER_COUNT_MAX: usize = 4;
+/// And so many of both there are at most, with what was in the socket's queue by then (ten letters, unless the system was told otherwise). What
+/// then waits in front of the queue waits there.
+const OPEN_COUNT_MAX: usize = 32;
 /// Whether a socket takes descriptors (Linux 6.16); `libc` does not have it.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
 /// Where in its struct the name of a socket starts.
 const PATH_AT: usize = mem::offset_of!(libc::sockaddr_un, sun_path);
 
-/// What came by the socket.
-#[derive(Debug)]
-pub(crate) struct Letter {
-    /// From which socket, if that has an abstract name.
-    pub(crate) from: Option<SocketName>,
-    pub(crate) len: usize,
-    /// The descriptors that came along.
-    pub(crate) gifts: Vec<Gift>,
-    /// Process, user and group that sent it; process 0 if it is in no process namespace that we see.
-    pub(crate) pid: libc::pid_t,
-    pub(crate) uid: libc::uid_t,
-    pub(crate) gid: libc::gid_t,
-}
-
 /// A Unix datagram socket with an abstract name.
 #[derive(Debug)]
 pub(crate) struct Post {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     name: SocketName,
     /// Never bound: only to ask whether somebody is there.
     asker: OwnedFd,
     closer: Arc<Closer>,
+    takers: Takers,
     takes_gifts: bool,
+    /// Whose letters are taken with whatever they bring.
+    trusted: libc::uid_t,
 }
 
 fn new_socket() -> io::Result<OwnedFd> {
@@ -146,13 +139,16 @@ impl Post {
 
     fn new(fd: OwnedFd, name: SocketName) -> io::Result<Self> {
         any_socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_PASSCRED, &ON)?;
-        Ok(Self { fd, name, asker: new_socket()?, closer: Arc::default(), takes_gifts: true })
+        let (asker, closer, takers) = (new_socket()?, Arc::default(), Takers::new());
+        let (fd, trusted) = (Arc::new(fd), own_uid());
+        Ok(Self { fd, name, asker, closer, takers, takes_gifts: true, trusted })
     }
 
     /// Takes no descriptors while many of those before them cannot be closed: who offers a ring then is told by the kernel, and offers again. (Kernels before 6.16
     /// take them still.)
     pub(crate) fn mind_gifts(&mut self) {
-        let takes_gifts = self.closer.unclosed_count() <= UNCLOSED_COUNT_MAX;
+        let takes_gifts = self.closer.unclosed_count() <= UNCLOSED_COUNT_MAX
+            && self.takers.count() <= TAKER_COUNT_MAX;
         if takes_gifts != self.takes_gifts {
             self.takes_gifts = takes_gifts;
             let takes_gifts = libc::c_int::from(takes_gifts);
@@ -180,28 +176,55 @@ impl Post {
         bytes: &[u8],
         fd: Option<BorrowedFd<'_>>,
     ) -> io::Result<()> {
+        match fd {
+            // Room for a header and one descriptor, aligned for the header.
+            Some(fd) => self.send_with(to, bytes, &[fd], &mut [0; 4]),
+            None => self.send_with(to, bytes, &[], &mut []),
+        }
+    }
+
+    /// With as many copies of a descriptor as a letter can have.
+    #[cfg(test)]
+    pub(crate) fn send_many(
+        &self,
+        to: &SocketName,
+        bytes: &[u8],
+        fd: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        self.send_with(to, bytes, &[fd; GIFT_COUNT_MAX], &mut [0; GIFT_COUNT_MAX])
+    }
+
+    fn send_with(
+        &self,
+        to: &SocketName,
+        bytes: &[u8],
+        fds: &[BorrowedFd<'_>],
+        control: &mut [u64],
+    ) -> io::Result<()> {
         let (mut raw, name_len) = to.to_raw();
         let mut part = libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
-        // Room for a header and one descriptor, aligned for the header.
-        let mut control = [0_u64; 4];
         // SAFETY: plain data; all zeros are a valid value.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_name = (&raw mut raw).cast();
         message.msg_namelen = name_len;
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
-        if let Some(fd) = fd {
-            let fd_len = size_of::<libc::c_int>() as libc::c_uint;
-            message.msg_control = control.as_mut_ptr().cast();
+        if !fds.is_empty() {
+            let fds_len = size_of_val(fds) as libc::c_uint;
             // SAFETY: computes, touches nothing.
-            message.msg_controllen = unsafe { libc::CMSG_SPACE(fd_len) } as _;
-            // SAFETY: the control buffer is longer than a header and one descriptor, and aligned for it.
+            let len = unsafe { libc::CMSG_SPACE(fds_len) } as usize;
+            assert!(len <= size_of_val(control));
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = len as _;
+            // SAFETY: the control buffer is longer than a header and these descriptors (asserted), and aligned for it. A borrowed descriptor is its
+            // number, and nothing else.
             unsafe {
                 let header = libc::CMSG_FIRSTHDR(&raw const message);
                 (*header).cmsg_level = libc::SOL_SOCKET;
                 (*header).cmsg_type = libc::SCM_RIGHTS;
-                (*header).cmsg_len = libc::CMSG_LEN(fd_len) as _;
-                ptr::write_unaligned(libc::CMSG_DATA(header).cast(), fd.as_raw_fd());
+                (*header).cmsg_len = libc::CMSG_LEN(fds_len) as _;
+                let from = fds.as_ptr().cast::<u8>();
+                ptr::copy_nonoverlapping(from, libc::CMSG_DATA(header), size_of_val(fds));
             }
         }
         // SAFETY: `message` names `raw`, `bytes` and `control` with their true lengths; all outlive the call.
@@ -209,51 +232,34 @@ impl Post {
             .map(drop)
     }
 
-    /// The next letter, cut off where it is longer than `room`; `None` if there is none.
-    pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<Option<Letter>> {
-        // SAFETY: plain data; all zeros are a valid value.
-        let mut raw: libc::sockaddr_un = unsafe { mem::zeroed() };
-        let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
-        let mut control = [0_u64; LETTER_CONTROL_LEN.div_ceil(8)];
-        // SAFETY: plain data; all zeros are a valid value.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_name = (&raw mut raw).cast();
-        message.msg_namelen = size_of_val(&raw) as libc::socklen_t;
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control) as _;
-        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-        // SAFETY: `message` names room that is ours and outlives the call, with its true lengths.
-        let got =
-            answer_len(unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) });
-        let len = match got {
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let from = SocketName::from_raw(&raw, message.msg_namelen);
-        let (uid, gid) = (libc::uid_t::MAX, libc::gid_t::MAX);
-        let mut letter = Letter { from, len, gifts: Vec::new(), pid: 0, uid, gid };
-        each_control(&message, |level, kind, value| match (level, kind) {
-            (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
-                for bytes in value.chunks_exact(size_of::<libc::c_int>()) {
-                    let number = libc::c_int::from_ne_bytes(bytes.try_into().expect("four bytes"));
-                    // SAFETY: the kernel made this descriptor for us in this call, and nobody else has it.
-                    let fd = unsafe { OwnedFd::from_raw_fd(number) };
-                    letter.gifts.push(Gift::new(fd, &self.closer));
-                }
-            }
-            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS)
-                if value.len() >= size_of::<libc::ucred>() =>
-            {
-                // SAFETY: enough bytes are there, and any bytes make this plain struct.
-                let ucred: libc::ucred = unsafe { ptr::read_unaligned(value.as_ptr().cast()) };
-                (letter.pid, letter.uid, letter.gid) = (ucred.pid, ucred.uid, ucred.gid);
-            }
-            _ => {}
-        });
-        Ok(Some(letter))
+    /// The next letter; `None` if there is none, or none yet.
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Letter>> {
+        if let Some(letter) = self.takers.bring() {
+            return Ok(Some(letter));
+        }
+        let is_anybody_out = self.takers.count() > 0;
+        if is_anybody_out && !self.takers.is_late() {
+            return Ok(None);
+        }
+        let Some(seen) = read_letter(&self.fd, Room::Look, &self.closer)? else { return Ok(None) };
+        if !is_anybody_out && (!seen.is_cut || seen.uid == self.trusted) {
+            return read_letter(&self.fd, Room::All, &self.closer);
+        }
+        if self.open_count() < OPEN_COUNT_MAX {
+            self.takers.send(&self.fd, self.name, &self.closer);
+        }
+        Ok(None)
+    }
+
+    /// Descriptors that wait to be closed, and letters of other users that wait for theirs.
+    pub(crate) fn open_count(&self) -> usize {
+        self.closer.unclosed_count() + self.takers.count()
+    }
+
+    /// From now on letters of this process come from another user.
+    #[cfg(test)]
+    pub(crate) fn distrust(&mut self) {
+        self.trusted = !own_uid();
     }
 }
 

@@ -161,6 +161,42 @@ fn descriptors_that_cannot_be_closed_hold_nobody_up() {
     assert_eq!(link.inputs.len(), 2);
 }
 
+/// Another user's letters, as many as the queue holds, each with as many descriptors as it can have: nobody waits, few are taken, and what others send comes still.
+#[test]
+fn letters_full_of_descriptors_hold_nobody_up_and_use_up_few() {
+    let (mut link, mut friend) = (open(), open());
+    link.post.distrust();
+    let to = locate::socket_name(locate::from_locator(&link.locator()).unwrap().1);
+    let (done, is_done) = mpsc::channel();
+    let post = stranger(0xbad_0004);
+    let send = |_| {
+        let (socket, other) = lingering();
+        post.send_many(&to, &KNOCK, socket.as_fd()).unwrap();
+        other // the letter is the last that holds the socket
+    };
+    let others: Vec<_> = (0..8).map(send).collect();
+    let watchman = std::thread::spawn(move || {
+        let is_in_time = is_done.recv_timeout(PATIENCE).is_ok();
+        drop(others);
+        is_in_time
+    });
+    // Kernels before 6.16 know no way to say that no more are taken.
+    let mut open_count = 0;
+    wait_until(|| {
+        attend(&mut link);
+        open_count = open_count.max(link.post.open_count());
+        open_count >= 8
+    });
+    let _ = done.send(());
+    assert!(watchman.join().unwrap(), "the link waited for a descriptor to be closed");
+    assert!(open_count <= 32, "{open_count}");
+    wait_until(|| {
+        attend(&mut link);
+        link.post.open_count() == 0
+    });
+    introduce(&mut friend, &mut link);
+}
+
 /// A train told of by somebody who was told not to: lost, nothing else.
 #[test]
 fn a_train_from_who_cannot_be_read_is_lost() {
