@@ -108,7 +108,10 @@ impl Bulk {
             {
                 return;
             }
-            let stage = self.outgoing[slot].stage;
+            let (stage, is_large) = (self.outgoing[slot].stage, self.outgoing[slot].is_large);
+            if is_large && self.peers.actives[active].awaits_better_path() {
+                return;
+            }
             if stage == SendStage::Waiting && !self.write_message(row, index, slot, frame) {
                 return;
             }

@@ -174,6 +174,9 @@ pub(crate) const NO_PATH: u8 = u8::MAX;
 /// one that did, for which that is about a minute.
 const UNPROVEN_HOPE_COUNT: u32 = 10;
 const LEFT_HOPE_COUNT: u32 = 64;
+/// Announced messages wait for the first answer of a path that never loses until it was asked so often: with the pauses between, an
+/// eighth of a second.
+const NEWLY_ASKED_COUNT: u32 = 7;
 
 /// So many messages in a frame count as one more frame to be acknowledged.
 const MESSAGES_PER_FRAME: u32 = 4;
@@ -457,6 +460,11 @@ impl Path {
             Standing::Left => self.challenge_count < LEFT_HOPE_COUNT,
             Standing::Absent | Standing::Proven => false,
         }
+    }
+
+    /// Waits for its first answer, and was asked a few times only.
+    pub(crate) fn is_newly_asked(&self) -> bool {
+        self.standing == Standing::Unproven && self.challenge_count < NEWLY_ASKED_COUNT
     }
 
     /// The pause after a challenge. One that never answered is asked ever more seldom; one that did may come back.

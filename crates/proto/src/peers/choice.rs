@@ -63,6 +63,12 @@ impl Active {
         !self.control.is_empty() || self.line.has_lost() || self.ping
     }
 
+    /// A path that would carry everything has been asked lately whether it leads to the peer. An announced message waits for the
+    /// answer, since it goes to its end by the link it began on (PROTOCOL §10.2).
+    pub(crate) fn awaits_better_path(&self) -> bool {
+        self.paths.iter().any(|path| path.makes_others_spare() && path.is_newly_asked())
+    }
+
     /// The peer can be asked at little cost (`Path::grants_soon`).
     pub(crate) fn grants_soon(&self) -> bool {
         self.paths.iter().any(|path| path.is_usable() && path.grants_soon())

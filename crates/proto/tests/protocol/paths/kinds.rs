@@ -27,6 +27,44 @@ fn reliable_link_takes_everything() {
     assert!(net.log.iter().all(|sight| sight.link == 1), "slower, but it never loses");
 }
 
+/// Two nodes with a reliable link beside a common one, by which they have met; the first frames of the reliable one get lost if `is_deaf`.
+fn meeting_by_the_common_link(is_deaf: bool) -> (Net, Recv) {
+    let plan = Plan { more_links: 1, ..Plan::default() };
+    let mut net = Net::of(&[plan.clone(), plan]);
+    for node in [A, B] {
+        net.ep(node).set_link(1, LinkTraits { reliability: SURE, ..PLAIN });
+    }
+    net.delay_ns[1] = 20 * MS; // its other end is looked at late
+    net.drop_where(move |sight| sight.link == 1 && is_deaf);
+    let small = net.recv(B, tagged(0), 8);
+    let large = net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 0, 8);
+    net.run_until(|net| net.got(B, small).is_some());
+    net.run_for(MS); // both have named their links, and ask by them
+    (net, large)
+}
+
+/// §10.2. What is announced meanwhile would go by the common link to its end.
+#[test]
+fn announced_messages_wait_for_the_answer_of_a_reliable_link() {
+    let (mut net, recv) = meeting_by_the_common_link(false);
+    net.log.clear();
+    net.send(A, B, 1, 1 << 20);
+    net.settle();
+    net.assert_got(B, recv, 1, 1 << 20);
+    assert_eq!(on_link(&net, 0, Kind::Rts) + on_link(&net, 0, Kind::Data), 0);
+}
+
+/// §10.2. Shared memory may be told of that is not shared.
+#[test]
+fn a_reliable_link_that_never_answers_holds_announced_messages_up_for_a_moment_only() {
+    let (mut net, recv) = meeting_by_the_common_link(true);
+    net.send(A, B, 1, 1 << 20);
+    let began = net.now;
+    net.run_until(|net| net.got(B, recv).is_some());
+    assert!(net.now - began < 300 * MS, "{} ms", (net.now - began) / MS);
+}
+
 /// Two nodes that can write to each other by a link of their own, beside a common one. `private`: who knows that of it.
 fn beside_a_private_link(private: &[usize]) -> Net {
     let plan = Plan { more_links: 1, ..Plan::default() };
