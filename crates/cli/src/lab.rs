@@ -151,3 +151,40 @@ fn run_all(chosen: &[&Experiment], bench: &Bench) -> Result<Vec<Finding>> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: LabArgs,
+    }
+
+    fn refused(words: &[&str]) -> String {
+        let words = std::iter::once(&"lab").chain(words);
+        let args = match Alone::try_parse_from(words) {
+            Ok(alone) => alone.args,
+            Err(error) => return error.to_string(),
+        };
+        run(&args, &mut Vec::new()).expect_err("it has no use for this option").to_string()
+    }
+
+    #[test]
+    fn an_option_that_would_be_ignored_is_refused() {
+        let explore = ["explore", "--machine", "rmpp"];
+        for (option, value) in [("--html", Some("a.html")), ("--today", Some("a.json")), ("--table", None)] {
+            let words = [&explore[..], &[option], value.as_slice()].concat();
+            assert!(refused(&words).contains(option), "{option} of explore");
+        }
+        assert!(refused(&["costs", "--machine", "rmpp", "--table"]).contains("--table"));
+        assert!(refused(&["--html", "a.html"]).contains("--html"), "a list is no page");
+        assert!(refused(&["rmpp-fig8", "--machine", "rmpp"]).contains("--machine"));
+        assert!(refused(&["rmpp-fig8", "--table", "--html", "a.html"]).contains("--table"));
+        assert!(refused(&["rmpp-fig8", "--table", "--today", "a.json"]).contains("--table"));
+        assert!(!PathBuf::from("a.html").exists());
+    }
+}

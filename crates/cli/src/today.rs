@@ -282,8 +282,8 @@ mod tests {
             row("availability", 1 << 20, 4e8, ahead(0)),
             row("posts", 10 << 10, 1e8, posts),
         ]);
-        assert_eq!(points(&today, "rmpp-fig8"), [(0.0, 400.0), (15.0, 500.0)]);
-        assert_eq!(today.of("rmpp-fig10").count(), 0, "those are Figure 8's");
+        assert_eq!(today.of("rmpp-fig8").count(), 0, "its grants had 16 packets, ours have hundreds");
+        assert_eq!(today.of("rmpp-fig10").count(), 0, "nor is each setting a curve of Figure 10");
         assert_eq!(points(&today, "emp-fig6"), [(90.0, 1600.0)]);
         let total: Vec<_> = today.numbers("emp-table2", "total").map(|(_, us)| us).collect();
         assert_eq!(total, [4.0]);

@@ -158,7 +158,7 @@ impl Endpoint {
         }
     }
 
-    /// Changes how many frames one acknowledgement collects (EMP's knob), from 1 to 256.
+    /// Changes how many frames one acknowledgement collects, from 1 to 256.
     pub fn set_ack_every(&mut self, count: u32) {
         self.peers_mut().set_ack_every(count);
     }
