@@ -9,7 +9,7 @@ use packhorse::quantity::{self, Unit};
 use packhorse_mx::survey::{self, Ask, Board, Known, Open, State};
 
 const HOW_TO_RUN: &str = "\
-A program that was linked with MX or Open-MX runs as it is, on each of its hosts: LD_LIBRARY_PATH=PREFIX/lib ./program,
+A program that was built against our headers finds our library so, on each of its hosts: LD_LIBRARY_PATH=PREFIX/lib ./program,
 where PREFIX is that of `cargo xtask install`.";
 
 /// Boards, endpoints, peers and counters of programs of MX.
