@@ -52,10 +52,10 @@ pub struct AvailabilityArgs {
 /// Packhorse's switches of offload, tried beside each other.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Switches {
-    /// What Packhorse's helper may do while the application computes: none, receive, send, both (RMPP's steps 0 to 3).
+    /// What Packhorse's helper may do while the application computes: none, receive, send, both.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["none", "receive", "send", "both"])]
     offload: Vec<String>,
-    /// Frames still missing when a receiver grants more (RMPP's 0 to 15); several with commas.
+    /// Frames still missing when a receiver grants more, of the hundreds that a grant has; several with commas.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     grant_ahead: Vec<u32>,
 }
