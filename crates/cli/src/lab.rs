@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 
 use packhorse_lab::{
@@ -34,7 +34,7 @@ Examples:
 pub(crate) struct LabArgs {
     /// An experiment, `all`, `explore` or `costs`; none lists them.
     what: Option<String>,
-    /// Write the results as a page to this file.
+    /// Write the results of experiments as a page to this file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Change a cost of every machine, host.interrupt=5us for instance.
@@ -46,13 +46,14 @@ pub(crate) struct LabArgs {
     /// What was measured on real links, to stand beside the model's: what `packhorse bench --json` wrote, or curves (docs/lab.md).
     #[arg(long, value_name = "FILE")]
     today: Vec<PathBuf>,
-    /// Only the numbers.
-    #[arg(long)]
+    /// Only the numbers of experiments, and no page.
+    #[arg(long, conflicts_with_all = ["html", "today"])]
     table: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &LabArgs, out: &mut impl Write) -> Result<()> {
+    refuse_what_would_be_ignored(args)?;
     let mut today = Today::default();
     for path in &args.today {
         today.add(crate::today::parse(&read(path)?).with_context(|| path.display().to_string())?);
@@ -78,6 +79,25 @@ pub(crate) fn run(args: &LabArgs, out: &mut impl Write) -> Result<()> {
     for found in &findings {
         let text = if args.table { committed(found) } else { print(found, &today) };
         writeln!(out, "{text}")?;
+    }
+    Ok(())
+}
+
+/// Pages, tables and measurements belong to experiments, and a machine to what is asked of one: elsewhere nobody would look at them.
+fn refuse_what_would_be_ignored(args: &LabArgs) -> Result<()> {
+    let what = args.what.as_deref();
+    let is_of_a_machine = matches!(what, Some("explore" | "costs"));
+    let is_of_experiments = what.is_some() && !is_of_a_machine;
+    let command = what.map_or_else(|| "the list".to_owned(), |what| format!("`lab {what}`"));
+    let given = [
+        ("--html", args.html.is_some(), is_of_experiments, "experiments"),
+        ("--today", !args.today.is_empty(), is_of_experiments, "experiments"),
+        ("--table", args.table, is_of_experiments, "experiments"),
+        ("--machine", args.machine.is_some(), is_of_a_machine, "`explore` and `costs`"),
+        ("--set", !args.sets.is_empty(), what.is_some(), "experiments, `explore` and `costs`"),
+    ];
+    for (option, is_given, is_used, by) in given {
+        ensure!(!is_given || is_used, "{option} is for {by}; {command} has no use for it");
     }
     Ok(())
 }
@@ -176,7 +196,9 @@ mod tests {
     #[test]
     fn an_option_that_would_be_ignored_is_refused() {
         let explore = ["explore", "--machine", "rmpp"];
-        for (option, value) in [("--html", Some("a.html")), ("--today", Some("a.json")), ("--table", None)] {
+        for (option, value) in
+            [("--html", Some("a.html")), ("--today", Some("a.json")), ("--table", None)]
+        {
             let words = [&explore[..], &[option], value.as_slice()].concat();
             assert!(refused(&words).contains(option), "{option} of explore");
         }
