@@ -1,7 +1,7 @@
 //! Rows that `packhorse bench --json` wrote, as curves and numbers beside the lab's.
 //!
 //! ```text
-//!   bench availability             RMPP, Figures 10 and 11; with --grant-ahead Figure 8
+//!   bench availability             RMPP, Figures 10 and 11; with --grant-ahead none: Figure 8's grants have 16 packets, ours hundreds
 //!   bench doublebuf                application offload, Figures 8 and 11
 //!   bench posts                    EMP, Table 2 and Figure 6
 //!   bench layers                   Fast Messages, Figures 5 and 6
@@ -9,8 +9,6 @@
 //!
 //! Each value is the median of a run's repetitions. A paper's figure has one length; of the lengths that were measured the nearest to it
 //! is taken, and named in the legend.
-
-use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -44,7 +42,6 @@ pub(crate) fn parse(text: &str) -> Result<Today> {
 fn of_rows(rows: &[Row]) -> Today {
     let mut today = Today::default();
     availability(rows, &mut today);
-    grant_ahead(rows, &mut today);
     double_buffer(rows, &mut today);
     posts(rows, &mut today);
     layers(rows, &mut today);
@@ -110,7 +107,7 @@ fn availability(rows: &[Row], today: &mut Today) {
     for contender in contenders_of(rows, Pattern::Availability) {
         let is_ahead = |row: &Row| row.label() == contender && row.manner.grant_ahead.is_some();
         if rows.iter().any(is_ahead) {
-            continue; // Figure 8's
+            continue; // a setting that no figure has
         }
         let name = named(rows, &contender, bytes);
         let share = (Metric::Of(Figure::Availability), 0.01);
@@ -119,31 +116,6 @@ fn availability(rows: &[Row], today: &mut Today) {
         let slice = (Metric::Of(Figure::SliceNs), 1e3);
         let points = curve(rows, &cases, &contender, slice, (Metric::Effective, MB));
         add(today, "rmpp-fig11", &name, points);
-    }
-}
-
-/// The best rate over all slices, by how early the request for more leaves; of the longest messages, as in the paper.
-fn grant_ahead(rows: &[Row], today: &mut Today) {
-    let is_it = |row: &&Row| row.bench == Pattern::Availability && row.manner.grant_ahead.is_some();
-    let Some(bytes) = rows.iter().filter(is_it).map(|row| row.bytes).max() else { return };
-    let mut curves: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for contender in contenders_of(rows, Pattern::Availability) {
-        let of_it = |row: &&Row| is_it(row) && row.bytes == bytes && row.label() == contender;
-        let Some(row) = rows.iter().find(of_it) else { continue };
-        let frames = row.manner.grant_ahead.unwrap_or(0);
-        let cases = cases_of(rows, Pattern::Availability);
-        let cases = cases.into_iter().filter(|case| case.bytes == bytes);
-        let best = cases
-            .filter_map(|case| median(rows, case, &contender, Metric::Bandwidth))
-            .fold(0.0, f64::max);
-        let mut plain = row.clone();
-        plain.manner.grant_ahead = None;
-        let name = named(rows, &contender, bytes).replace(&contender, &plain.label());
-        curves.entry(name).or_default().push((f64::from(frames), best / MB));
-    }
-    for (name, mut points) in curves {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        add(today, "rmpp-fig8", &name, points);
     }
 }
 
@@ -274,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_ahead_and_posts_are_told_apart() {
+    fn a_setting_that_no_figure_has_is_left_out() {
         let ahead = |frames: u32| json!({ "slice": 10, "slice_ns": 1e3, "availability": 0.5, "grant_ahead": frames });
         let posts = json!({ "load": 90, "work_share": 0.9, "post_send_ns": 2000.0, "post_recv_ns": 500.0, "wait_ns": 1500.0 });
         let today = today(&[
@@ -282,7 +254,11 @@ mod tests {
             row("availability", 1 << 20, 4e8, ahead(0)),
             row("posts", 10 << 10, 1e8, posts),
         ]);
-        assert_eq!(today.of("rmpp-fig8").count(), 0, "its grants had 16 packets, ours have hundreds");
+        assert_eq!(
+            today.of("rmpp-fig8").count(),
+            0,
+            "its grants had 16 packets, ours have hundreds"
+        );
         assert_eq!(today.of("rmpp-fig10").count(), 0, "nor is each setting a curve of Figure 10");
         assert_eq!(points(&today, "emp-fig6"), [(90.0, 1600.0)]);
         let total: Vec<_> = today.numbers("emp-table2", "total").map(|(_, us)| us).collect();
