@@ -125,7 +125,7 @@ pub struct Setup {
     /// Time of each measurement in seconds, or with its unit (50ms), a tenth of it to get warm; 1 for bench, 0.3 for compare without it.
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub seconds: Option<f64>,
-    /// Repetitions of each measurement; 5 without it (4 with --quick).
+    /// Repetitions of each measurement; 5 without it (3 with --quick).
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1000))]
     pub reps: Option<u16>,
     /// Messages that may be on their way at once, in `rate`.
@@ -281,12 +281,22 @@ impl Setup {
 
     /// Sets up, says on what, measures, and writes the files that were asked for.
     pub fn measure(&self, plan: Plan) -> Result<Findings> {
+        self.measure_and(plan, |_| ())
+    }
+
+    /// The same; `more` adds to the findings before the files are written.
+    pub(crate) fn measure_and(
+        &self,
+        plan: Plan,
+        more: impl FnOnce(&mut Findings),
+    ) -> Result<Findings> {
         let json = self.json.as_deref().map(Output::open).transpose()?;
         let html = self.html.as_deref().map(Output::open).transpose()?;
         self.check(&plan)?;
         let runner = Runner::new(plan)?;
         self.introduce(&runner);
-        let findings = runner.run()?;
+        let mut findings = runner.run()?;
+        more(&mut findings);
         if let Some(json) = json {
             json.finish(serde_json::to_string_pretty(&findings)?.as_bytes())?;
         }

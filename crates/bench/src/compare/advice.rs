@@ -110,6 +110,7 @@ mod tests {
             cells: [None; 3],
             to_tcp: None,
             to_bare: None,
+            doubt: None,
         }
     }
 

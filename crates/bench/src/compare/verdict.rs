@@ -2,6 +2,7 @@
 
 use crate::plan::Case;
 use crate::ratio::{Metric, Spread, ratios, values};
+use crate::rival::OpenMpi;
 use crate::row::{Findings, OURS, Row};
 use crate::sizes::show_bytes;
 use crate::system::Pattern;
@@ -15,6 +16,12 @@ pub const COLUMNS: [&str; 3] = [OURS, "tcp", "bare"];
 const EQUAL_WITHIN: f64 = 0.05;
 /// A spread of ratios beyond this says that the machine had other things to do.
 const UNSTEADY_ABOVE: f64 = 1.5;
+/// Figures of one system in one case that differ by more than this say nothing about that system.
+const DOUBTFUL_ABOVE: f64 = 3.0;
+/// The kernel's TCP takes 1.2 to 4 times as long as the bare socket; one so far away was kept from the processor.
+const ABSURD_ABOVE: f64 = 15.0;
+/// What a program uses on one host that has an MPI.
+const OWN_MEMORY: &str = OpenMpi::SHM.name;
 
 /// One line of the summary.
 #[derive(Clone, Debug)]
@@ -31,6 +38,8 @@ pub struct Summary {
     pub to_tcp: Option<Spread>,
     /// Ours divided by the bare link.
     pub to_bare: Option<Spread>,
+    /// Why ours and TCP cannot be compared by these figures.
+    pub doubt: Option<String>,
 }
 
 impl Summary {
@@ -66,6 +75,7 @@ impl Summary {
             cells: COLUMNS.map(|system| values(rows, case, system, metric).map(|s| s.median)),
             to_tcp: ratios(rows, case, metric, (OURS, "tcp")),
             to_bare: ratios(rows, case, metric, (OURS, "bare")),
+            doubt: doubt(rows, case, metric),
         }
     }
 
@@ -89,8 +99,27 @@ impl Summary {
 
     /// The case and by how much it is better or worse.
     fn phrase(&self, factor: f64) -> String {
-        format!("{} of {} bytes {factor:.2}×", self.name, show_bytes(self.case.bytes))
+        format!("{} {factor:.2}×", self.title())
     }
+
+    fn title(&self) -> String {
+        format!("{} of {} bytes", self.name, show_bytes(self.case.bytes))
+    }
+}
+
+/// What is wrong with the figures of a case, if they allow no verdict: one system contradicts itself, or TCP was so slow beside the bare
+/// socket that something else must have had the processor.
+fn doubt(rows: &[Row], case: Case, metric: Metric) -> Option<String> {
+    for (system, name) in [("tcp", "TCP"), (OURS, "Packhorse")] {
+        let Some(spread) = values(rows, case, system, metric) else { continue };
+        let times = spread.max / spread.min;
+        if times > DOUBTFUL_ABOVE {
+            return Some(format!("{name} itself varied {times:.1}×"));
+        }
+    }
+    let to_bare = ratios(rows, case, metric, ("tcp", "bare"))?.median;
+    let times = if metric == Metric::P50 { to_bare } else { 1.0 / to_bare };
+    (times > ABSURD_ABOVE).then(|| format!("TCP took {times:.0}× the time of the bare socket"))
 }
 
 /// The closing lines: the figures, each ours | TCP | bare; what is better, worse, and what to do. Quickly measured are few cases, and
@@ -125,6 +154,8 @@ fn verdict(findings: &Findings, summaries: &[Summary]) -> Vec<String> {
     if gains.is_empty() {
         return vec!["verdict: Packhorse was not measured here, only its rivals".into()];
     }
+    let (doubtful, gains): (Vec<_>, Vec<_>) =
+        gains.into_iter().partition(|(one, _)| one.doubt.is_some());
     let (mut better, mut equal, mut worse) = (Vec::new(), Vec::new(), Vec::new());
     let mut slow: Vec<&Summary> = Vec::new();
     for &(one, gain) in &gains {
@@ -138,7 +169,11 @@ fn verdict(findings: &Findings, summaries: &[Summary]) -> Vec<String> {
         }
     }
     let listed = |all: &[String]| if all.is_empty() { "nothing".into() } else { all.join(", ") };
-    let mut lines = vec![format!("better than TCP: {}", listed(&better))];
+    let mut lines = without_verdict(&doubtful);
+    if gains.is_empty() {
+        return lines;
+    }
+    lines.push(format!("better than TCP: {}", listed(&better)));
     if !equal.is_empty() {
         lines.push(format!(
             "equal to TCP within {:.0} %: {}",
@@ -151,7 +186,37 @@ fn verdict(findings: &Findings, summaries: &[Summary]) -> Vec<String> {
     if let Some((first, spread)) = summaries.first().and_then(|one| Some((one, one.to_bare?))) {
         lines.push(format!("beside the bare link: {}", first.phrase(spread.median)));
     }
+    lines.extend(beside_own_memory(&findings.rows, summaries));
     lines
+}
+
+/// Which cases are left out, why, and how to get a verdict on them.
+fn without_verdict(doubtful: &[(&Summary, f64)]) -> Vec<String> {
+    if doubtful.is_empty() {
+        return Vec::new();
+    }
+    let reason = |(one, _): &(&Summary, f64)| {
+        format!("{} ({})", one.title(), one.doubt.as_deref().unwrap_or_default())
+    };
+    let all: Vec<_> = doubtful.iter().map(reason).collect();
+    vec![
+        format!("no verdict on: {}", all.join(", ")),
+        "what to do: something else had the processors; end it, or give it time to end, then repeat with --reps 9".into(),
+    ]
+}
+
+/// How long ours takes beside the memory of the MPI that is installed, where that was measured.
+fn beside_own_memory(rows: &[Row], summaries: &[Summary]) -> Option<String> {
+    let times = |one: &Summary| {
+        let [ours, own] = [OURS, OWN_MEMORY]
+            .map(|system| values(rows, one.case, system, one.metric).map(|it| it.median));
+        let ratio = ours? / own?;
+        let times = if one.metric == Metric::P50 { ratio } else { 1.0 / ratio };
+        Some(one.phrase(times))
+    };
+    let all: Vec<_> = summaries.iter().filter_map(times).collect();
+    (!all.is_empty())
+        .then(|| format!("time beside Open MPI's own memory, measured once: {}", all.join(", ")))
 }
 
 fn is_unsteady(summaries: &[Summary]) -> bool {
@@ -237,6 +302,34 @@ mod tests {
             equal.contains("worse than TCP: nothing") && !equal.contains("what to do"),
             "{equal}"
         );
+    }
+
+    /// A busy machine once had TCP at 455 µs, and Packhorse praised as 51 times better.
+    #[test]
+    fn figures_that_cannot_be_are_no_verdict() {
+        let slow = findings(&[(OURS, 4.0), ("tcp", 228.0), ("bare", 1.0)]);
+        let said = headline(&slow, true).join("\n");
+        let why = "no verdict on: latency of 8 bytes (TCP took 228× the time of the bare socket)";
+        assert!(said.contains(why), "{said}");
+        assert!(!said.contains("better than TCP: latency"), "{said}");
+        assert!(said.contains("what to do: ") && said.contains("--reps"), "{said}");
+        let mut uneven = findings(&[(OURS, 1.1), ("tcp", 1.5), ("bare", 1.0)]);
+        let is_rate = |row: &&mut Row| row.bench == Pattern::Rate && row.system == OURS;
+        let row = uneven.rows.iter_mut().find(is_rate).unwrap();
+        row.messages_per_s = row.messages_per_s.map(|rate| rate / 6.0);
+        let said = headline(&uneven, true).join("\n");
+        assert!(said.contains("rate of 8 bytes (Packhorse itself varied 6.0×)"), "{said}");
+        assert!(said.contains("better than TCP: latency of 8 bytes 1.36×"), "{said}");
+    }
+
+    #[test]
+    fn beside_the_memory_of_an_mpi_ours_is_shown_too() {
+        let said = |systems: &[(&str, f64)]| headline(&findings(systems), true).join("\n");
+        let rivals = [(OURS, 1.0), ("tcp", 4.0), ("bare", 1.0)];
+        assert!(!said(&rivals).contains("own memory"));
+        let with_memory = said(&[&rivals[..], &[(OWN_MEMORY, 0.25)]].concat());
+        let line = "own memory, measured once: latency of 8 bytes 4.00×";
+        assert!(with_memory.contains(line), "{with_memory}");
     }
 
     #[test]

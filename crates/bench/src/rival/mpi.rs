@@ -23,7 +23,8 @@ const STREAM_LEN_IN_FLIGHT: usize = 1 << 20;
 
 /// Open MPI over one of its transports.
 pub struct OpenMpi {
-    name: &'static str,
+    /// As in the rows.
+    pub name: &'static str,
     /// For `--mca btl`; none where `packhorse run` says what it uses.
     transport: Option<&'static str>,
 }
