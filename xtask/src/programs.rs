@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -163,8 +164,10 @@ impl Program {
         }
         command.arg("--quiet");
         say(&format!("      {}", self.name));
+        let began = Instant::now();
         let status = status(&mut bounded(&command, &format!("{MINUTES_MAX}m")))
             .with_context(|| format!("{} does not start", self.name))?;
+        say(&format!("      {} took {:.1} s", self.name, began.elapsed().as_secs_f64()));
         if status.code() == Some(OVER_TIME) {
             bail!("{} was ended after {MINUTES_MAX} minutes: one of its tests hangs", self.name);
         }
