@@ -388,7 +388,7 @@ impl Packet {
                 self.notice(Notice::Unreachable { to, cause: Cause::Here });
                 Verdict::Lost
             }
-            libc::EBADF | libc::ENOTSOCK | libc::EFAULT => {
+            libc::EBADF | libc::ENOTSOCK => {
                 return Err(io::Error::from_raw_os_error(errno));
             }
             errno => {

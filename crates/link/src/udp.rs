@@ -30,7 +30,7 @@ pub use config::{UdpConfig, UdpError, Use};
 pub use kind::KIND;
 pub use locate::{from_locator, to_locator};
 
-use crate::mem::Table;
+use crate::mem::{MemoryId, Table};
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
@@ -39,7 +39,7 @@ use crate::{
 };
 use landing::Arrival;
 use opening::{Opened, TRAIN_LEN_MAX};
-use reach::Reach;
+use reach::{Reach, cause_of, is_unreachable};
 
 /// Notices not fetched yet; a peer that is not there must not fill memory.
 const NOTICE_COUNT_MAX: usize = 64;
@@ -142,6 +142,8 @@ pub struct Udp {
     inbox: Inbox,
     arrivals: Vec<Arrival>,
     landing: Option<Landing>,
+    /// Memory that was not there when something was to land in it: datagrams are lost by that, whosever they are.
+    shunned: Option<MemoryId>,
     recent: Recent,
     ways: Vec<(Locator, usize)>,
     way_next: usize,
@@ -226,6 +228,7 @@ impl Udp {
             inbox,
             arrivals: Vec::with_capacity(2 * SLOT_COUNT_MAX),
             landing: None,
+            shunned: None,
             recent: Recent { is_train: opened.is_gro, ..Recent::default() },
             ways: Vec::new(),
             way_next: 0,
@@ -307,23 +310,6 @@ impl Udp {
     }
 }
 
-fn is_unreachable(errno: i32) -> bool {
-    use libc::{EACCES, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENOPROTOOPT};
-    matches!(
-        errno,
-        ECONNREFUSED | EHOSTUNREACH | ENETUNREACH | EHOSTDOWN | ENETDOWN | ENOPROTOOPT | EACCES
-    )
-}
-
-/// What an error of the network says. Only the host itself knows who has its ports: a firewall on the way that says so may do
-/// that for a while.
-fn cause_of(errno: i32, is_of_place: bool, quote: Vec<u8>) -> Cause {
-    match errno {
-        libc::ECONNREFUSED | libc::ENOPROTOOPT if is_of_place => Cause::Refused(quote),
-        _ => Cause::Way(quote),
-    }
-}
-
 /// What to do about a message that did not go.
 enum Verdict {
     /// Send it again.
@@ -341,9 +327,9 @@ impl Udp {
     fn send_all(&mut self, burst: &Burst, first: usize, memory: &Table) -> io::Result<usize> {
         let count = burst.len();
         let span = self.reach.span;
-        let (mut at, mut retry_count, mut is_apart) = (first, 0, false);
+        let (mut at, mut retry_count, mut apart) = (first, 0, None);
         while at < count {
-            let count_max = if is_apart { 1 } else { self.about.train_count_max };
+            let count_max = if apart.is_some() { 1 } else { self.about.train_count_max };
             let rules = Rules { count_max, len_max: self.about.train_len_max };
             let place = |locator: &Locator| span.place_of(locator);
             let sent = self.outbox.send(&self.socket, burst, at, memory, rules, place);
@@ -353,19 +339,20 @@ impl Udp {
             self.counters.void_frames += sent.void_count as u64;
             at += sent.frame_count;
             let Some(refused) = sent.refused else {
-                if is_apart && self.train_count_max > 0 {
+                // Memory that is not there is one frame's fault, and no train's.
+                if apart.is_some_and(|errno| errno != libc::EFAULT) && self.train_count_max > 0 {
                     self.give_up_trains(burst, at);
                 }
-                (retry_count, is_apart) = (0, false);
+                (retry_count, apart) = (0, None);
                 continue;
             };
             retry_count += 1;
             match self.judge(burst, at, &refused, retry_count)? {
                 Verdict::Again => {}
-                Verdict::Apart => is_apart = true,
+                Verdict::Apart => apart = Some(refused.errno),
                 Verdict::Lost(count) => {
                     self.counters.send_failed += count as u64;
-                    (at, retry_count, is_apart) = (at + count, 0, false);
+                    (at, retry_count, apart) = (at + count, 0, None);
                 }
                 Verdict::Later => {
                     self.counters.send_blocked += 1;
@@ -389,7 +376,7 @@ impl Udp {
         Ok(match refused.errno {
             libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Verdict::Later,
             libc::EINTR => Verdict::Again,
-            libc::EIO | libc::EINVAL if is_train => Verdict::Apart,
+            libc::EIO | libc::EINVAL | libc::EFAULT if is_train => Verdict::Apart,
             libc::EMSGSIZE => {
                 self.on_too_long(frame.to, frame.len as usize);
                 lost
@@ -409,7 +396,7 @@ impl Udp {
                 }
                 Verdict::Again
             }
-            libc::EBADF | libc::ENOTSOCK | libc::EFAULT => {
+            libc::EBADF | libc::ENOTSOCK => {
                 return Err(io::Error::from_raw_os_error(refused.errno));
             }
             errno => {
@@ -466,6 +453,7 @@ impl Udp {
             landing.head_len > 0
                 && landing.payload_len > 0
                 && landing.head_len + landing.payload_len <= DATAGRAM_LEN_MAX
+                && self.shunned != Some(landing.id)
         });
         self.landing = landing.copied();
         let (slot_count, per_slot) = self.plan(landing);
@@ -496,13 +484,17 @@ impl Udp {
         &mut self,
         mut errno: i32,
         slot_count: usize,
-        expected: Option<(&Landing, usize)>,
+        mut expected: Option<(&Landing, usize)>,
         memory: &mut Table,
     ) -> io::Result<usize> {
         for _ in 0..RETRY_COUNT_MAX {
             match errno {
                 libc::EAGAIN => return Ok(0),
                 libc::EINTR | libc::EMSGSIZE | libc::EPROTO => {}
+                libc::EFAULT if expected.is_some() => {
+                    self.shunned = expected.map(|(landing, _)| landing.id);
+                    (self.landing, expected) = (None, None);
+                }
                 errno if is_unreachable(errno) => {}
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }

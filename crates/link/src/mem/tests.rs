@@ -2,6 +2,14 @@
 
 use super::*;
 
+impl Memory {
+    /// What an application lends that has unmapped it: the first page of the address space belongs to nobody.
+    pub(crate) fn unmapped(len: usize) -> Self {
+        let part = Part { ptr: NonNull::without_provenance(std::num::NonZero::<usize>::MIN), len };
+        Self { parts: Parts::One(part), owner: Owner::Borrowed { is_writable: true } }
+    }
+}
+
 #[test]
 fn what_is_lent_comes_back() {
     let mut table = Table::default();

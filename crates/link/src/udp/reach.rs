@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::{locate, opening};
-use crate::Locator;
 use crate::sys::interfaces::index_of;
 use crate::sys::socket::Socket;
+use crate::{Cause, Locator};
 
 /// Addresses of ours whose interface is remembered.
 const CARD_COUNT_MAX: usize = 16;
@@ -101,5 +101,23 @@ impl Reach {
             self.cards.push((ip, card));
         }
         card
+    }
+}
+
+/// Whether an error says that nobody is reached there.
+pub(super) fn is_unreachable(errno: i32) -> bool {
+    use libc::{EACCES, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENOPROTOOPT};
+    matches!(
+        errno,
+        ECONNREFUSED | EHOSTUNREACH | ENETUNREACH | EHOSTDOWN | ENETDOWN | ENOPROTOOPT | EACCES
+    )
+}
+
+/// What an error of the network says. Only the host itself knows who has its ports: a firewall on the way that says so may do
+/// that for a while.
+pub(super) fn cause_of(errno: i32, is_of_place: bool, quote: Vec<u8>) -> Cause {
+    match errno {
+        libc::ECONNREFUSED | libc::ENOPROTOOPT if is_of_place => Cause::Refused(quote),
+        _ => Cause::Way(quote),
     }
 }

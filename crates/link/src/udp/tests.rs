@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::capture::Captured;
 use crate::faults::{Faults, Faulty};
-use crate::mem::MemoryId;
+use crate::mem::{Memory, MemoryId};
 
 const HEAD_LEN: usize = 40;
 /// Long enough for a loaded machine.
@@ -212,6 +212,25 @@ fn a_train_of_a_burst_arrives_as_its_frames() {
         send_all(&mut a, &burst, &mut memory);
         assert_eq!(counter(&a, "void_frames"), 91, "nothing of what was given back is sent");
         assert_eq!(frames(&mut b, 2).len(), 2);
+    }
+}
+
+#[test]
+fn memory_that_is_not_there_costs_its_own_frames_alone() {
+    for is_train in [false, true] {
+        let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+        let (good, bad) =
+            (memory.insert(pattern(1000, 1).into()), memory.insert(Memory::unmapped(1000)));
+        let mut burst = Burst::default();
+        for id in [good, bad, good] {
+            burst.begin(b.locator());
+            burst.head(&[id.0 as u8; 40]);
+            burst.user(id, 0, if is_train { 1000 } else { 900 - 100 * id.0 as u32 });
+        }
+        let trains = a.about().train_count_max;
+        assert_eq!(a.send(&burst, 0, &mut memory).unwrap(), 3);
+        assert_eq!(frames(&mut b, 2).len(), 2);
+        assert_eq!((counter(&a, "send_failed"), a.about().train_count_max), (1, trains));
     }
 }
 

@@ -315,3 +315,21 @@ fn a_burst_larger_than_the_send_buffer_is_taken_in_parts_or_whole() {
     let landed = stream(&mut a, &mut b, 1_000_000, 1432, 1);
     assert!(landed > 0);
 }
+
+/// Somebody's message is expected in memory that its owner has unmapped; what others send comes, but for a datagram or two.
+#[test]
+fn memory_that_is_not_there_costs_others_next_to_nothing() {
+    const COUNT: usize = 20;
+    let (mut a, mut b) = (open(), open());
+    let mut memory = Table::default();
+    let id = memory.insert(Memory::unmapped(4000));
+    let landing = Landing { id, offset: 0, len: 4000, head_len: HEAD_LEN, payload_len: 1000 };
+    let (to, mut got) = (b.locator(), 0);
+    for number in 0..COUNT {
+        let frame = [number as u8; 700];
+        send_all(&mut a, &burst_of(to, [&frame[..]]), &mut Table::default());
+        let count = b.receive(Some(&landing), &mut memory).unwrap();
+        got += (0..count).map(|index| b.arrived(index).whole(0).count()).sum::<usize>();
+    }
+    assert!(got + 2 >= COUNT, "{got} of {COUNT}");
+}
