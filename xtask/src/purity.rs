@@ -27,7 +27,6 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     "crates/link/src/mem",
     "crates/link/src/loan.rs",
     // Walks up the stack of the MPI that called, and looks again at what it found there.
-    "faces/ofi/src/caller.rs",
     // Raw calls that test the XDP link without its own help.
     "crates/link/tests/xdp/raw.rs",
     // Forks, to see what a child finds.

@@ -16,9 +16,6 @@
 //!   calm windows of half a second, and few others between them ──▶ one doze of 1.25 ms, then a window must show again that it was right
 //! ```
 //!
-//! Where it can be said from which call a look comes ([`Call`]), that is asked before every doze: a call that only tests never sleeps, however
-//! short its work, and one that waits may, though the time around its looks is longer than the shortest.
-//!
 //! Whatever breaks the calm costs twenty times its own length: a program that computes for a twentieth of its time, in pieces that can be
 //! seen, never dozes. Where others want the core a look steps aside (`sched_yield`) instead of sleeping, and `crowd` learns from that; but not
 //! if the last sample was longer than a wait's, and not before it had the core for half as long as the others did the time before: on a busy
@@ -59,13 +56,10 @@ const SHORTEST_PERCENT: u64 = 112;
 const AVERAGE_PERCENT: u64 = 130;
 /// So much of a window, in percent, may be neither look nor what was sampled between looks: interrupts.
 const UNSEEN_PERCENT: u64 = 10;
-/// An interrupt is over after so long. Who says nothing may have worked instead; for who says that it waits the length of the window tells.
+/// An interrupt is over after so long. It may have been work instead.
 const INTERRUPT_NS_MAX: u64 = 80_000;
-/// Calm for so long, it waits; or for as long as a wait is to spin, if that is longer. Who says that it waits is believed sooner.
+/// Calm for so long, it waits; or for as long as a wait is to spin, if that is longer.
 const CALM_NS: u64 = 500_000_000;
-const CALM_WAITS_NS: u64 = 100_000_000;
-/// A call that does not wait is asked again after one in so many parts of that.
-const ASKED_AGAIN: u64 = 16;
 /// What is not calm counts so many times.
 const UNREST_FACTOR: u64 = 20;
 /// After it stepped aside a thread keeps the core for the time that it was away, divided by this: a wrong guess costs a third of what is due to it beside one other, and nothing beside two.
@@ -80,8 +74,8 @@ const ALONE_NS_MAX: u64 = 2_500;
 /// So many times in a row back at once, and nobody wants the core any more. Once or twice says little: who stepped aside before others did may
 /// be the next again.
 const SOON_COUNT: u32 = 4;
-/// On a shared core caches are cold, and cores that share their parts slow each other down: a sample may be a wait's, and a window that of who says
-/// that it waits, that is longer by so many percent at most than the shortest ever.
+/// On a shared core caches are cold, and cores that share their parts slow each other down: a sample may be a wait's that is longer by so many
+/// percent at most than the shortest ever.
 const SHARED_PERCENT: u64 = 300;
 /// Others have the core for so long at most before something is found.
 const SHARED_NS_MAX: u64 = 100_000_000;
@@ -93,17 +87,6 @@ pub(crate) trait Clocks {
     fn now(&self) -> Instant;
     /// What the thread has had of a core so far. It costs more to read than the time.
     fn own_ns(&self) -> u64;
-}
-
-/// From which kind of call looks come, as far as can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// One that returns when what it waits for is there.
-    Waits,
-    /// One that returns at once.
-    Tests,
-    /// Nobody can say.
-    Unknown,
 }
 
 /// What somebody who looked in vain is to do before the call returns.
@@ -151,9 +134,8 @@ pub(crate) struct Asking {
     outside_ns_min: u64,
     /// What was sampled last is what a waiting program takes.
     seems_to_wait: bool,
-    /// So much calm there was, as who says that it waits must have, and as who says nothing must.
+    /// So much calm there was.
     calm: Calm,
-    strict_calm: Calm,
     /// What the engine had posted and ended when a doze was considered last.
     stir: Stir,
 }
@@ -290,8 +272,7 @@ impl Asking {
             window: None,
             outside_ns_min: OUTSIDE_NS_MAX,
             seems_to_wait: true,
-            calm: Calm::new(spin_ns.max(CALM_WAITS_NS)),
-            strict_calm: Calm::new(spin_ns.max(CALM_NS)),
+            calm: Calm::new(spin_ns.max(CALM_NS)),
             stir: Stir::default(),
         }
     }
@@ -344,7 +325,7 @@ impl Asking {
     #[cold]
     fn on_away(&mut self, away: Away, now: Instant, clocks: &impl Clocks) {
         if away.ns <= away.gap_count * (ASKS_OFTEN_NS / u64::from(LOOKS_PER_TIME)) {
-            self.strict_calm.shrink(away.ns);
+            self.calm.shrink(away.ns);
             (self.quiet_since, self.waits_since) = (None, None);
             return; // it has looked often: the window's samples tell
         }
@@ -353,7 +334,7 @@ impl Asking {
             && let Some(before) = window.own_ns_before
         {
             if away.ns <= INTERRUPT_NS_MAX {
-                self.strict_calm.shrink(away.ns);
+                self.calm.shrink(away.ns);
                 return; // the window's length tells
             }
             let own_ns = clocks.own_ns();
@@ -361,7 +342,7 @@ impl Asking {
             *window = Window::new(now, Some(own_ns));
         }
         if away.ns > lost_ns + away.ns_max {
-            self.lose_calm(away.ns - lost_ns);
+            self.calm.shrink(away.ns - lost_ns);
             (self.quiet_since, self.waits_since) = (None, None);
             let is_calm = self.calm.ns > 0;
             self.window = is_calm.then(|| Window::new(now, Some(clocks.own_ns())));
@@ -428,29 +409,13 @@ impl Asking {
         let (shortest_ns, mean_ns) = (window.outside.shortest_ns, window.outside.mean_ns());
         let is_usual = is_within(shortest_ns, self.outside_ns_min, SHORTEST_PERCENT)
             && is_within(mean_ns, self.outside_ns_min, AVERAGE_PERCENT);
-        let may_wait = is_within(mean_ns, self.outside_ns_min, SHARED_PERCENT);
-        let unrest_ns = if may_wait { window.unseen_ns(own_ns) } else { own_ns };
+        let unrest_ns = if is_usual { window.unseen_ns(own_ns) } else { own_ns };
         if unrest_ns > 0 {
-            self.lose_calm(unrest_ns);
+            self.calm.shrink(unrest_ns);
             return Advice::GoOn;
         }
         self.calm.grow(own_ns);
-        if is_usual {
-            self.strict_calm.grow(own_ns);
-        } else {
-            self.strict_calm.shrink(own_ns);
-        }
         if self.calm.is_enough() { Advice::Doze } else { Advice::GoOn }
-    }
-
-    /// The program did something else for so long, or may have.
-    fn lose_calm(&mut self, ns: u64) {
-        self.calm.shrink(ns);
-        self.strict_calm.shrink(ns);
-    }
-
-    fn end_calm(&mut self) {
-        (self.calm.ns, self.strict_calm.ns) = (0, 0);
     }
 
     /// The look did something of which the application is not told: the answer to a peer's sign of life, a timer.
@@ -463,7 +428,7 @@ impl Asking {
     #[inline]
     pub(crate) fn on_something(&mut self) {
         self.on_work();
-        self.end_calm();
+        self.calm.ns = 0;
         if let Some(since) = self.waits_since.take() {
             self.sharing.on_waited(self.way, self.asked_at - since);
         }
@@ -487,21 +452,14 @@ impl Asking {
         }
     }
 
-    /// The thread is about to doze. False: it must not, because some thread has posted something since the last time, or something has ended, or
-    /// because the call is none that waits. Then the question comes again after some calm.
-    pub(crate) fn may_doze(&mut self, stir: Stir, call: Call) -> bool {
+    /// The thread is about to doze. False: it must not, because some thread has posted something since the last time, or something has ended. Then
+    /// the question comes again after some calm.
+    pub(crate) fn may_doze(&mut self, stir: Stir) -> bool {
         let is_still = stir == std::mem::replace(&mut self.stir, stir);
-        let is_wait = match call {
-            Call::Waits => true,
-            Call::Tests => false,
-            Call::Unknown => self.strict_calm.is_enough(),
-        };
         if !is_still {
-            self.end_calm();
-        } else if !is_wait {
-            self.calm.ns -= self.calm.ns / ASKED_AGAIN;
+            self.calm.ns = 0;
         }
-        is_still && is_wait
+        is_still
     }
 
     /// The thread has dozed and asks on: the time it slept was not spent elsewhere.
@@ -515,7 +473,6 @@ impl Asking {
     #[cfg(test)]
     pub(crate) fn be_calm(&mut self) {
         self.calm.ns = self.calm.enough_ns;
-        self.strict_calm.ns = self.strict_calm.enough_ns;
     }
 }
 

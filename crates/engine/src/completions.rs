@@ -6,7 +6,7 @@ use std::time::Duration;
 use packhorse_link::ring::{self, Consumer, Share};
 use packhorse_proto::{Criteria, Instant};
 
-use crate::asking::{Asking, Call};
+use crate::asking::Asking;
 use crate::core::{Looked, QuickLook};
 use crate::engine::Engine;
 use crate::entry::Entry;
@@ -26,8 +26,6 @@ pub struct Completions {
     handed: Vec<Entry>,
     handed_read: usize,
     pub(crate) asking: Asking,
-    /// Where a look comes from.
-    call: fn() -> Call,
 }
 
 impl std::fmt::Debug for Completions {
@@ -72,21 +70,7 @@ impl Completions {
         drop(inner);
         let asking = Asking::new(engine.spin_ns, engine.origin_ns);
         let engine = Arc::clone(engine);
-        Self {
-            engine,
-            id,
-            ring,
-            handed: Vec::new(),
-            handed_read: 0,
-            asking,
-            call: || Call::Unknown,
-        }
-    }
-
-    /// Before a look sleeps, or is passed over, `call` is asked where it comes from. Without this nobody can say, and only the time between
-    /// looks tells.
-    pub fn tell_calls(&mut self, call: fn() -> Call) {
-        self.call = call;
+        Self { engine, id, ring, handed: Vec::new(), handed_read: 0, asking }
     }
 
     /// Its name, to post to.
@@ -218,22 +202,16 @@ impl Completions {
             self.asking.on_something();
             return true;
         }
-        let look = match self.engine.looks.begin() {
-            Some(look) => look,
-            // Whatever it does between its looks, it does that to wait: mpich steps aside each time.
-            None if (self.call)() == Call::Waits => self.engine.looks.begin_in_wait(),
-            None => {
-                self.asking.on_unasked();
-                return false;
-            }
+        let Some(look) = self.engine.looks.begin() else {
+            self.asking.on_unasked();
+            return false;
         };
         let (now, is_late) = self.asking.begin(&*self.engine);
         let mut work = self.turn_if_free(now, is_late);
         self.engine.looks.end(look, work > 0);
         if self.has_nothing() && work == 0 {
             let ring = &self.ring;
-            let (asking, call) = (&mut self.asking, self.call);
-            work = self.engine.after_vain_look(asking, now, call, || !ring.is_empty());
+            work = self.engine.after_vain_look(&mut self.asking, now, || !ring.is_empty());
             if work == 0 && self.has_nothing() {
                 return false;
             }

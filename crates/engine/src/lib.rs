@@ -81,7 +81,6 @@ mod translate;
 mod waiting;
 mod watch;
 
-pub use asking::Call;
 pub use completions::Completions;
 pub use copies::CopyOffload;
 pub use core::{Core, OpenError, QuickLook};

@@ -16,8 +16,6 @@
 //!                                                                    times what asking takes, or 2^15 ticks, whichever is least
 //! ```
 //!
-//! Where the call can be told (`asking::Call`), one that waits asks each time, however long its gaps.
-//!
 //! So what arrives is found later by a sixteenth of the time that nothing had come before, by some ten microseconds at most; a program that
 //! works gives a twentieth of its time for looks that ask; and one that waits is never kept waiting. A wrong guess costs no more than that.
 //! The average is of a few gaps, for a call may make two looks in a row (`MPI_Iprobe`), and a wait may do something else now and then.
@@ -76,11 +74,6 @@ impl Looks {
             self.left_at.store(ticks(), Ordering::Relaxed);
         }
         look
-    }
-
-    /// A look that need not ask, but comes from a call that waits: it asks.
-    pub(crate) fn begin_in_wait(&self) -> Look {
-        Look { began_at: ticks() }
     }
 
     /// A look that asked is over. `has_found`: something came of it.

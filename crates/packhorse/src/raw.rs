@@ -23,7 +23,7 @@
 //! caller's pointers ([`Memory::borrowed`]): they must stay valid until the entry with `is_last` was read, or the engine ended.
 
 pub use packhorse_engine::{
-    Atomic, Call, Completions, Entry, Exposure, Kind, Notify, Put, Recv, Send, Trouble, Watcher,
+    Atomic, Completions, Entry, Exposure, Kind, Notify, Put, Recv, Send, Trouble, Watcher,
     set_long_numbers,
 };
 pub use packhorse_link::mem::{Memory, is_there};

@@ -18,7 +18,6 @@
 pub mod abi;
 mod atomic;
 mod av;
-mod caller;
 mod cntr;
 mod common;
 mod cq;

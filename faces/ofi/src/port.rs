@@ -22,7 +22,6 @@ use packhorse::raw::{
 use packhorse::{Address, Endpoint, Error, raw};
 
 use crate::abi::{ADDR_UNSPEC, code, flag};
-use crate::caller;
 use crate::cntr::Cntr;
 use crate::cq::{Cq, Done, Reader, Trouble};
 use crate::errors;
@@ -119,8 +118,7 @@ impl Port {
             (None, Form::Own | Form::Text) => Endpoint::open()?,
             (None, Form::V4 | Form::V6) => place::open_anywhere()?,
         };
-        let mut completions = raw::engine(&endpoint).completions(RING_LEN);
-        completions.tell_calls(caller::call);
+        let completions = raw::engine(&endpoint).completions(RING_LEN);
         let notify = Notify { queue: completions.id(), context: 0, only_errors: false };
         raw::engine(&endpoint).tell_lost(Notify { context: LOST, ..notify });
         let port = Arc::new(Self {

@@ -21,8 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// In the short form and in the long one.
 const CYCLE_COUNTS: [usize; 2] = [20, 100];
 const STOPS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
-/// What a rank that waits may use, in percent of a core.
-const WAITING_MAX: f64 = 30.0;
 /// What starting and ending may take longer than over libfabric's own TCP, and how often that is tried: what the transport waits for it
 /// waits for each time, what else a machine has to do passes.
 const ADDED_MS_MAX: u64 = 1000;
@@ -35,7 +33,6 @@ pub(crate) fn run_all() -> Result<()> {
     stage.children().context("children of a rank")?;
     stage.interrupted().context("mpirun interrupted")?;
     stage.killed().context("a rank killed")?;
-    stage.sleeping().context("a rank that tests, then waits")?;
     println!("      {}", stage.stopped(STOPS[0]).context("a rank stopped for a while")?);
     println!("      {}", stage.cycles(CYCLE_COUNTS[0]).context("started again and again")?);
     Ok(())
@@ -45,9 +42,8 @@ pub(crate) fn run_all() -> Result<()> {
 pub(super) fn run_long() -> Result<String> {
     let stage = Stage::compile()?;
     let stopped = stage.stopped(STOPS[1]).context("a rank stopped for long")?;
-    let waiting = stage.waiting().context("a rank that waits")?;
     let cycles = stage.cycles(CYCLE_COUNTS[1]).context("started again and again")?;
-    Ok(format!("{stopped}; {waiting}; {cycles}"))
+    Ok(format!("{stopped}; {cycles}"))
 }
 
 struct Stage {
@@ -153,23 +149,6 @@ impl Stage {
         let span_s = span.as_secs();
         ensure!(status.success(), "after a stop of {span_s} s the run ended with {status}");
         Ok(format!("a rank stopped for {span_s} s: the run ends well"))
-    }
-
-    fn sleeping(&self) -> Result<()> {
-        let said = output(self.over_packhorse("sleep 1.5")?)?;
-        let line = said.lines().find(|line| line.starts_with("slept "));
-        println!("      {}", line.with_context(|| format!("nobody slept: {said}"))?);
-        Ok(())
-    }
-
-    fn waiting(&self) -> Result<String> {
-        let said = output(self.over_packhorse("wait 10")?)?;
-        let line = said.lines().find(|line| line.starts_with("waited "));
-        let line = line.with_context(|| format!("nobody waited: {said}"))?;
-        let share = line.split_whitespace().nth(3).and_then(|word| word.parse::<f64>().ok());
-        let share = share.with_context(|| format!("odd words: {line}"))?;
-        ensure!(share < WAITING_MAX, "MPI_Recv {line}");
-        Ok(format!("MPI_Recv {line}"))
     }
 
     /// Starts and ends in time, in one of a few tries; a run that fails is not tried again.

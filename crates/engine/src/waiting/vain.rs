@@ -3,7 +3,7 @@
 use packhorse_proto::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::asking::{Advice, Asking, Call, Clocks, DOZE_NS, Stir};
+use crate::asking::{Advice, Asking, Clocks, DOZE_NS, Stir};
 use crate::engine::Engine;
 use crate::inner::Inner;
 
@@ -21,14 +21,12 @@ impl Clocks for Engine {
 
 /// For programs that ask in a loop of their own: what `asking` advises is done here.
 impl Engine {
-    /// A look found nothing: steps aside or dozes, if that is right. `call`: where the look comes from. `is_ready`: there is something after
-    /// all. Returns how much was done.
+    /// A look found nothing: steps aside or dozes, if that is right. `is_ready`: there is something after all. Returns how much was done.
     #[inline]
     pub(crate) fn after_vain_look(
         &self,
         asking: &mut Asking,
         now: Instant,
-        call: fn() -> Call,
         is_ready: impl Fn() -> bool,
     ) -> usize {
         match asking.on_nothing(now, self) {
@@ -37,7 +35,7 @@ impl Engine {
                 self.step_aside(asking);
                 0
             }
-            Advice::Doze => self.doze_unless(asking, call(), is_ready),
+            Advice::Doze => self.doze_unless(asking, is_ready),
         }
     }
 
@@ -54,9 +52,9 @@ impl Engine {
     /// Looks, and sleeps on the links for a moment unless there is something to do or `is_ready`. If nothing came meanwhile it does not
     /// look again: it will be asked again. Returns how much was done.
     #[cold]
-    fn doze_unless(&self, asking: &mut Asking, call: Call, is_ready: impl Fn() -> bool) -> usize {
+    fn doze_unless(&self, asking: &mut Asking, is_ready: impl Fn() -> bool) -> usize {
         let mut inner = self.lock();
-        if !asking.may_doze(stir_of(&inner), call) {
+        if !asking.may_doze(stir_of(&inner)) {
             self.release(inner);
             return 0;
         }

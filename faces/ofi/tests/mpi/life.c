@@ -2,8 +2,6 @@
  * Usage: life work SECONDS     verified messages of mixed sizes between neighbours for that long; each rank first prints its process id
  *        life fork ROUNDS      children by fork, system and popen while large transfers are under way
  *        life brief            in and out again; rank 0 prints how long MPI_Init and MPI_Finalize took, in ms
- *        life wait SECONDS     rank 1 waits so long in MPI_Recv, and prints what share of a core that took
- *        life sleep SECONDS    rank 1 calls MPI_Test for so long, which must not sleep, then MPI_Wait, which must within a minute
  *        life passive send|get FILE   rank 1 computes and calls nothing, while rank 0 sends it 16 MB or gets them from its window, until
  *                              FILE is there, which rank 0 makes when that is over; rank 0 prints how long it took, in ms */
 #define _GNU_SOURCE
@@ -11,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,84 +95,10 @@ static void with_children(long rounds)
 	printf("rank %d ends well\n", rank);
 }
 
-/* Seconds of a core that this process has used, with all of its threads. */
-static double used(void)
-{
-	struct rusage all;
-	getrusage(RUSAGE_SELF, &all);
-	return all.ru_utime.tv_sec + all.ru_stime.tv_sec + (all.ru_utime.tv_usec + all.ru_stime.tv_usec) / 1e6;
-}
-
 static void sleep_ms(long ms)
 {
 	struct timespec span = {ms / 1000, ms % 1000 * 1000000};
 	nanosleep(&span, NULL);
-}
-
-static void wait_long(double seconds)
-{
-	char word = 1;
-	MPI_Barrier(MPI_COMM_WORLD);
-	if (rank == 0) {
-		sleep_ms((long)(seconds * 1e3));
-		MPI_Send(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
-		return;
-	}
-	double used_before = used(), begin = now_ms();
-	MPI_Recv(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	printf("waited %.0f ms, %.2f %% of a core\n", now_ms() - begin, 1e5 * (used() - used_before) / (now_ms() - begin));
-}
-
-/* How often the calling thread has gone to sleep. */
-static long sleep_count(void)
-{
-	struct rusage own;
-	getrusage(RUSAGE_THREAD, &own);
-	return own.ru_nvcsw;
-}
-
-/* The same for the first thread of another process. */
-static long sleep_count_of(int pid)
-{
-	char line[256];
-	long count = -1;
-	snprintf(line, sizeof line, "/proc/%d/status", pid);
-	FILE *status = fopen(line, "r");
-	must(status != NULL, "there is no such process");
-	while (fgets(line, sizeof line, status))
-		(void)sscanf(line, "voluntary_ctxt_switches: %ld", &count);
-	fclose(status);
-	return count;
-}
-
-/* A test that dozed would sleep 700 times a second, a thread that meets another one at a lock does now and then. */
-static void sleep_or_not(double seconds)
-{
-	enum { FEW = 50 };
-	char word = 1;
-	int pid = getpid(), is_there = 0;
-	if (rank == 0) {
-		MPI_Recv(&pid, 1, MPI_INT, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		long before = sleep_count_of(pid);
-		double end = now_ms() + 60e3;
-		while (sleep_count_of(pid) < before + 4 * FEW && now_ms() < end)
-			sleep_ms(10);
-		must(sleep_count_of(pid) >= before + 4 * FEW, "MPI_Wait has not slept in a minute");
-		MPI_Send(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
-		return;
-	}
-	MPI_Request request;
-	MPI_Irecv(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD, &request);
-	long before = sleep_count();
-	double end = now_ms() + seconds * 1e3;
-	while (now_ms() < end)
-		for (int i = 0; i < 1000; i++)
-			MPI_Test(&request, &is_there, MPI_STATUS_IGNORE);
-	long tested = sleep_count() - before;
-	must(!is_there && tested < FEW, "MPI_Test sleeps");
-	MPI_Send(&pid, 1, MPI_INT, 0, 4, MPI_COMM_WORLD);
-	MPI_Wait(&request, MPI_STATUS_IGNORE);
-	printf("slept %ld times while it tested, %ld times in all\n", tested, sleep_count() - before);
 }
 
 static char at(long i) { return (char)(i * 31 + i / 251); }
@@ -248,10 +171,6 @@ int main(int argc, char **argv)
 		work(atof(argv[2]));
 	else if (!strcmp(argv[1], "fork"))
 		with_children(atol(argv[2]));
-	else if (!strcmp(argv[1], "wait"))
-		wait_long(atof(argv[2]));
-	else if (!strcmp(argv[1], "sleep"))
-		sleep_or_not(atof(argv[2]));
 	else if (!strcmp(argv[1], "passive"))
 		passive(!strcmp(argv[2], "get"), argv[3]);
 	int mine = rank, theirs = -1;
