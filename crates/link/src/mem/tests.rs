@@ -179,3 +179,14 @@ fn borrowed_memory_is_written_in_place() {
     let nothing = unsafe { Memory::borrowed(&[(std::ptr::null_mut(), 10)], true) };
     assert!(nothing.is_empty());
 }
+
+#[test]
+fn of_all_memory_what_is_gone_is_not_touched() {
+    let mut table = Table::default();
+    // SAFETY: used at the first page alone, where nobody has anything.
+    let id = table.insert(unsafe { Memory::whole() });
+    assert!(!table.copy_out(id, 8, 8, &mut Vec::new()) && !table.copy_in(id, 8, &[1; 8]));
+    table.place(id, 8, &[1; 8]);
+    table.update(id, 8, 8, 8, &mut |_| panic!("nothing is there"));
+    assert!(!table.copy_between((id, 8), (id, 16), 8));
+}

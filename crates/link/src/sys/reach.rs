@@ -4,12 +4,18 @@ use std::io;
 
 /// The smallest page there is: what is asked is widened to whole ones.
 const PAGE_LEN: usize = 4096;
+/// What is longer is looked up in the list of what is mapped, and not brought in: how long it is may be a peer's word.
+const POPULATE_LEN_MAX: usize = 1 << 20;
 
-/// Whether `len` bytes at `start` can be read, or written. Pages that are only promised are brought in by the question.
+/// Whether `len` bytes at `start` can be read, or written. Up to a megabyte of pages that are only promised are brought in by
+/// the question.
 pub(crate) fn reaches(start: usize, len: usize, writes: bool) -> bool {
     let Some(end) = start.checked_add(len) else { return false };
     let first = start / PAGE_LEN * PAGE_LEN;
     let Some(end) = end.checked_next_multiple_of(PAGE_LEN) else { return false };
+    if end - first > POPULATE_LEN_MAX {
+        return is_mapped(first, end, writes);
+    }
     let advice = if writes { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
     let place = std::ptr::without_provenance_mut(first);
     // SAFETY: this advice changes no contents; the system checks that the range is mapped and answers if it is not.
@@ -47,6 +53,18 @@ fn is_mapped(start: usize, end: usize, writes: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_only_promised_is_not_brought_in_because_somebody_names_it() {
+        const LEN: usize = 256 << 20;
+        let mut region = super::super::region::Region::new(LEN).unwrap();
+        let base = region.ptr_at(0, LEN);
+        assert!(reaches(base.addr(), LEN, true) && !reaches(base.addr(), 1 << 46, true));
+        let mut pages = vec![0_u8; LEN / PAGE_LEN];
+        // SAFETY: the system writes a byte for each page of the region.
+        assert_eq!(unsafe { libc::mincore(base, LEN, pages.as_mut_ptr()) }, 0);
+        assert_eq!(pages.iter().filter(|&&page| page & 1 == 1).count(), 0);
+    }
 
     #[test]
     fn what_is_there_is_told_from_what_is_not() {
