@@ -10,7 +10,6 @@
 //! application's memory are written whole. Writing is buffered; when it fails, that is said once, the capture ends and the
 //! traffic goes on.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -20,6 +19,7 @@ use crate::around::Holds;
 use crate::ether::{self, Station};
 use crate::kinds::{self, Look};
 use crate::mem::UserMemory;
+use crate::own_file::create_own;
 use crate::pcapng::{LinkType, Writer, number_of};
 use crate::{Around, Arrived, Burst, InMemory, Landing, Link, Locator};
 
@@ -163,12 +163,12 @@ impl<L: std::fmt::Debug> std::fmt::Debug for Captured<L> {
 }
 
 impl<L> Captured<L> {
-    /// Writes what passes `inner` to a new file.
+    /// Writes what passes `inner` to a file of this user's ([`create_own`]).
     ///
     /// # Errors
     /// What the system says about the file.
     pub fn create(inner: L, path: &Path) -> io::Result<Self> {
-        Self::new(inner, Box::new(File::create(path)?))
+        Self::new(inner, Box::new(create_own(path)?))
     }
 
     /// Writes what passes `inner` to `out`.

@@ -21,8 +21,8 @@ use crate::quantity::{self, Unit};
 use crate::secret::SharedSecret;
 use crate::select::LinkChoice;
 use words::{
-    as_ns, parse_copies, parse_cpus, parse_offload, parse_placement, parse_ports, parse_switch,
-    unknown,
+    as_ns, file_of_this_process, parse_copies, parse_cpus, parse_offload, parse_placement,
+    parse_ports, parse_switch, unknown,
 };
 
 /// Settings of an endpoint. What is not said here is as the environment says (`PACKHORSE_*`, see [`Builder::ENVIRONMENT`]), or by default.
@@ -136,7 +136,10 @@ impl Builder {
             "PACKHORSE_LINGER_S",
             "time (30s; bare: seconds) for which closing waits at most until what was sent is accepted",
         ),
-        ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
+        (
+            "PACKHORSE_CAPTURE",
+            "pcapng file that every frame is written to; the process id stands before its extension",
+        ),
         ("PACKHORSE_LOG", "on or off: remarks of an endpoint go to standard error when it closes"),
         (
             "PACKHORSE_FAULTS",
@@ -243,7 +246,7 @@ impl Builder {
                 let time = quantity::time(value, Unit::Seconds).map_err(complain)?;
                 *self = std::mem::take(self).linger(time);
             }
-            "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
+            "PACKHORSE_CAPTURE" => self.capture = Some(file_of_this_process(value)),
             "PACKHORSE_FAULTS" => {
                 self.faults = Some(value.parse().map_err(|e| format!("{name}: {e}"))?);
             }

@@ -4,9 +4,11 @@
 //! that have ended.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+use packhorse_link::create_own;
 
 type Sums = Vec<(String, u64)>;
 
@@ -30,7 +32,8 @@ pub(crate) fn leave(prefix: &Path, counters: &[(String, u64)]) -> Result<(), (Pa
             },
         }
     }
-    std::fs::write(&path, json(sums)).map_err(|error| (path, error))
+    let written = create_own(&path).and_then(|mut file| file.write_all(json(sums).as_bytes()));
+    written.map_err(|error| (path, error))
 }
 
 /// As a JSON object.
@@ -57,6 +60,10 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(text, r#"{"frames":3,"udp0_bytes":11,"shm0_bytes":5}"#);
+        std::os::unix::fs::symlink(folder.join("elsewhere"), &path).unwrap();
+        let (_, error) = leave(&prefix, &of(&[("frames", 1)])).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.to_string().contains("no ordinary file of yours"), "{error}");
         let nowhere = folder.join("no/such/folder/packhorse");
         assert!(leave(&nowhere, &[]).is_err());
     }

@@ -1,6 +1,8 @@
 //! What the words mean that settings are written in.
 
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use packhorse_engine::{HelperCpus, Offload, Placement};
@@ -30,6 +32,18 @@ pub(super) fn parse_offload(text: &str) -> Option<Offload> {
 pub(super) fn parse_copies(text: &str) -> Result<usize, String> {
     let len = quantity::len(text, isize::MAX as u64).map(|len| len as usize);
     len.map_err(|must| must.replacen("must be", "must be off, auto, or", 1))
+}
+
+/// A file that several processes are told alike, as all ranks of a job are, and this one's endpoints one after the other: each has its own.
+pub(super) fn file_of_this_process(value: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let path = Path::new(value);
+    let extension = path.extension().map_or_else(Default::default, |text| text.to_string_lossy());
+    let number = match COUNT.fetch_add(1, Ordering::Relaxed) {
+        0 => std::process::id().to_string(),
+        count => format!("{}-{count}", std::process::id()),
+    };
+    path.with_extension(format!("{number}.{extension}").trim_end_matches('.'))
 }
 
 pub(super) fn as_ns(time: Duration) -> u64 {
@@ -86,4 +100,19 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_ranks_are_told_alike_is_a_file_for_each_endpoint() {
+        let pid = std::process::id();
+        let names = ["/tmp/f.pcapng", "/tmp/f.pcapng", "plain"].map(file_of_this_process);
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        assert!(names[0] != names[1] && names.iter().all(|name| name.contains(&pid.to_string())));
+        assert!(names[0].starts_with("/tmp/f.") && names[0].ends_with(".pcapng"), "{names:?}");
+        assert!(names[2].starts_with("plain.") && !names[2].ends_with('.'), "{names:?}");
+    }
 }
