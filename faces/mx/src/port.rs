@@ -317,15 +317,18 @@ impl Port {
         })
     }
 
-    /// Takes all that ended from the engine; what failed of that which nobody waits for.
+    /// Takes all that ended from the engine. Who has let go of the completions tells what failed (`tell_failed`).
     pub(crate) fn take_entries(&self, completions: &mut Completions) {
         let mut state = lock(&self.state);
         completions.drain(|entry| {
             let failed = self.on_entry(&mut state, entry);
             state.failed.extend(failed);
         });
-        let failed = std::mem::take(&mut state.failed);
-        drop(state);
+    }
+
+    /// Tells the error handler what failed of that which nobody waits for. With no lock in hand: the handler may call what it likes.
+    pub(crate) fn tell_failed(&self) {
+        let failed = std::mem::take(&mut lock(&self.state).failed);
         for code in failed {
             calls::report(self.error_handler(), Api::Mx, c"a request that nobody waits for", code);
         }

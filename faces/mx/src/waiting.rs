@@ -86,12 +86,18 @@ impl Port {
             return;
         }
         let Ok(mut completions) = self.completions.try_lock() else { return };
-        if completions.drive_or_doze() {
+        let (has_news, has_handler) =
+            (completions.drive_or_doze(), self.has_handler.load(Ordering::Relaxed));
+        if has_news {
             self.take_entries(&mut completions);
             self.tell_sleepers();
         }
-        if self.has_handler.load(Ordering::Relaxed) {
+        if has_handler {
             self.ask_handler(&mut completions);
+        }
+        drop(completions);
+        if has_news || has_handler {
+            self.tell_failed();
         }
     }
 
@@ -191,6 +197,7 @@ impl Port {
         }
         drop(completions);
         self.tell_sleepers();
+        self.tell_failed();
         None
     }
 

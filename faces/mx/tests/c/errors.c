@@ -85,6 +85,36 @@ static void requests_are_told(void) {
   told_count = 0;
 }
 
+/* Does what it likes with the endpoint: as an application that stops it, and sees to its other requests. */
+static mx_return_t stops_it(char *text, mx_return_t code) {
+  mx_request_t none;
+  uint32_t result;
+  (void)text;
+  own_count++;
+  told = code;
+  WELL(CALL(mx_disable_progression)(ep));
+  WELL(CALL(mx_reenable_progression)(ep));
+  WELL(CALL(mx_ipeek)(ep, &none, &result));
+  CHECK(result == 1); /* what ended beside it */
+  return code;
+}
+
+static void a_handler_may_call_what_it_likes(void) {
+  open_with(stops_it);
+  own_count = 0;
+  mx_request_t request = recv_one(4, 3, ALL, NULL), other = recv_one(4, 4, ALL, NULL);
+  WELL(CALL(mx_forget)(ep, &request));
+  WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, 4}, 1, self, 4, NULL, NULL));
+  wait_for(other);
+  WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, 4}, 1, self, 5, NULL, &other));
+  WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, 8}, 1, self, 3, NULL, NULL));
+  while (own_count == 0)
+    WELL(CALL(mx_progress)(ep));
+  CHECK(own_count == 1 && told == 95);
+  wait_for(other);
+  WELL(CALL(mx_close_endpoint)(ep));
+}
+
 static void an_endpoint_has_its_own(void) {
   mx_request_t none = NULL;
   mx_status_t status;
@@ -133,6 +163,7 @@ int main(int argc, char **argv) {
     calls_are_told();
     requests_are_told();
     an_endpoint_has_its_own();
+    a_handler_may_call_what_it_likes();
   }
   printf("went on\n");
   return 0;
