@@ -3,7 +3,8 @@
 //! Without a handler they are the engine's, which keeps and matches them. With one, each call that makes progress takes them from the engine, oldest
 //! first, and asks the handler: *finished* ends the message, *continue* leaves it to the receives. Those that were posted meanwhile come
 //! first; then the message is stored here, and receives and probes look here before they go to the engine, whose messages are later. A
-//! message that a receive takes before any call asked the handler is one that arrived when the receive was posted.
+//! message that a receive takes before any call asked the handler is one that arrived when the receive was posted. So is one behind as many as are
+//! stored here at most: it stays with the engine, whose budgets bound it, until some of those are taken.
 //!
 //! The handler runs in the application's calls and nowhere else: what has to be asked waits for one. Other messages do not.
 
@@ -18,10 +19,12 @@ use crate::memory::Room;
 use crate::port::{Port, SPACE, State, lock};
 use crate::requests::{Ended, Handle};
 
-/// Up to here a message is in one frame, so that all of it is there when its first byte is.
+/// Up to here a message is shown. It leaves its sender in one frame, so that all of it is there when its first byte is.
 const SHOWN_LEN_MAX: u64 = 1024;
 /// Messages that one call asks about at most: the call is for something else.
 const ASK_COUNT_MAX: usize = 64;
+/// Messages that are stored here at most, for each receive looks through them.
+const STORED_COUNT_MAX: usize = 1024;
 
 /// All that MX sends.
 pub(crate) const ANY: Criteria =
@@ -74,6 +77,11 @@ impl State {
         let count = asked.deferred.len();
         asked.deferred.retain(|(_, other, _)| *other != handle);
         asked.deferred.len() < count
+    }
+
+    /// No more messages are taken from the engine to ask the handler about them.
+    pub(crate) fn is_full(&self) -> bool {
+        self.stored.len() >= STORED_COUNT_MAX
     }
 
     pub(crate) fn drop_stored_of(&mut self, peer: PeerId) {
@@ -131,7 +139,7 @@ impl Port {
     pub(crate) fn ask_handler(&self, completions: &mut Completions) {
         for _ in 0..ASK_COUNT_MAX {
             let mut state = lock(&self.state);
-            let Some(handler) = state.handler else { return };
+            let Some(handler) = state.handler.filter(|_| !state.is_full()) else { return };
             let Some((claim, envelope)) = self.engine().claim(&ANY) else { return };
             // From here on a receive that might take it waits for the handler's word, whichever thread posts it.
             state.asked = Some(Asked { envelope, deferred: Vec::new() });
@@ -148,9 +156,11 @@ impl Port {
         }
     }
 
-    /// The bytes of a short message that nobody synchronises with; others stay where they are. `None`: its sender went, and it with it.
+    /// The bytes of a short message that nobody synchronises with; others stay where they are, and so does one that a peer has sent a part of: the
+    /// rest may never come. `None`: its sender went, and it with it.
     fn fetch(&self, claim: Claim, envelope: Envelope) -> Option<Stored> {
-        if envelope.immediate.is_some() || envelope.len > SHOWN_LEN_MAX {
+        let is_shown = envelope.immediate.is_none() && envelope.len <= SHOWN_LEN_MAX;
+        if !is_shown || !self.engine().is_whole(claim) {
             return Some(Stored { envelope, content: Content::Claimed(claim) });
         }
         let room = vec![0; envelope.len as usize];
@@ -213,7 +223,7 @@ impl Port {
         let mut state = lock(&self.state);
         let stored = state.stored.iter().map(|stored| stored.envelope);
         let mut found = stored.into_iter().find(|envelope| fits(criteria, envelope));
-        if found.is_none() && !self.has_handler.load(Ordering::Relaxed) {
+        if found.is_none() && (!self.has_handler.load(Ordering::Relaxed) || state.is_full()) {
             drop(state);
             found = self.engine().probe(criteria);
             state = lock(&self.state);

@@ -186,7 +186,8 @@ impl Port {
             return Some(found);
         }
         let has_handler = self.has_handler.load(Ordering::Relaxed);
-        let wanted = if has_handler { Some(&unexpected::ANY) } else { wanted };
+        let may_ask = has_handler && !lock(&self.state).is_full();
+        let wanted = if may_ask { Some(&unexpected::ANY) } else { wanted };
         match wanted {
             Some(wanted) => completions.wait_or_find(wanted, rest),
             None => completions.wait(rest),

@@ -30,6 +30,11 @@ impl Engine {
         })
     }
 
+    /// Whether all of a claimed message is here, so that receiving it ends at once.
+    pub fn is_whole(&self, claim: Claim) -> bool {
+        self.lock().core.rules().is_whole(claim)
+    }
+
     /// What came of the request, if it ended; if it did not, a turn is made first, unless one was made a moment ago (`looks`).
     pub fn test(&self, id: RequestId) -> Option<Completion> {
         if self.ended.may_have(id) {

@@ -128,6 +128,12 @@ impl Engine<'_> {
         self.0.claim(criteria)
     }
 
+    /// Whether all of a claimed message is here, so that receiving it ends at once.
+    #[inline]
+    pub fn is_whole(self, claim: Claim) -> bool {
+        self.0.is_whole(claim)
+    }
+
     /// Throws a claimed message away.
     #[inline]
     pub fn discard(self, claim: Claim) -> Result<(), PostError> {

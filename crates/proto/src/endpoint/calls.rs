@@ -324,6 +324,11 @@ impl Endpoint {
         self.messages.claim(now, criteria)
     }
 
+    /// Whether all of a claimed message is here, so that a receive for it ends at once.
+    pub fn is_whole(&self, claim: Claim) -> bool {
+        self.bulk().claimed(claim).is_some_and(|slot| self.bulk().is_whole(slot))
+    }
+
     /// Receives a claimed message.
     #[inline]
     pub fn recv_claimed(

@@ -99,6 +99,21 @@ fn an_unexpected_message_is_held_and_found_whole() {
 }
 
 #[test]
+fn of_a_claimed_message_it_can_be_told_whether_it_is_whole() {
+    let mut net = pair_with(0);
+    net.rule(1, is_fragment(0), Fate::Hold);
+    net.send(A, B, 1, LEN);
+    net.run_until(|net| net.ep(B).probe(&anything()).is_some());
+    let (claim, _) = net.claim(B, &anything()).unwrap();
+    assert!(!net.ep(B).is_whole(claim));
+    net.settle();
+    assert!(net.ep(B).is_whole(claim));
+    let recv = net.recv_claimed(B, claim, LEN).unwrap();
+    net.assert_got(B, recv, 1, LEN);
+    assert!(!net.ep(B).is_whole(claim), "it is over");
+}
+
+#[test]
 fn what_is_kept_as_frames_is_there_when_some_are_lost() {
     // The last frame has more to say if something is to be acknowledged.
     for (lost, is_owing) in [0, 1, 6, 12].into_iter().flat_map(|lost| [(lost, false), (lost, true)])

@@ -437,6 +437,37 @@ static void answers(void) {
   RETURNS(MX_NO_PERM, CALL(mx_raw_remove_peer)(NULL, 0));
 }
 
+#define MANY 3000
+#define KEPT 1024
+static int let_be_count;
+
+static mx_unexp_handler_action_t lets_be(void *context, mx_endpoint_addr_t source, uint64_t match, uint32_t len, void *data) {
+  (void)context, (void)source, (void)len, (void)data;
+  CHECK(match == 1000u + let_be_count);
+  let_be_count++;
+  return MX_RECV_CONTINUE;
+}
+
+/* What the handler lets be is kept here up to a number; the rest stays where it is, unasked. Each receive finds its message, and the handler goes on. */
+static void let_many_be(void) {
+  WELL(CALL(mx_register_unexp_handler)(ep, lets_be, NULL));
+  for (int i = 0; i < MANY; i++) {
+    out_bytes[0] = i;
+    WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, 1}, 1, self, 1000 + i, NULL, NULL));
+  }
+  while (let_be_count < KEPT)
+    WELL(CALL(mx_progress)(ep));
+  for (int i = 0; i < 200; i++)
+    WELL(CALL(mx_progress)(ep));
+  CHECK(let_be_count == KEPT);
+  for (int i = 0; i < MANY; i++) {
+    mx_status_t status = wait_for(recv_one(1, 0, 0, NULL));
+    CHECK(status.match_info == 1000u + i && in_bytes[0] == (unsigned char)i);
+  }
+  CHECK(let_be_count > KEPT);
+  WELL(CALL(mx_register_unexp_handler)(ep, NULL, NULL));
+}
+
 int main(void) {
   uint32_t index;
   find_functions();
@@ -455,6 +486,7 @@ int main(void) {
   stale();
   earlier_life();
   answers();
+  let_many_be();
   WELL(CALL(mx_close_endpoint)(ep));
   WELL(CALL(mx_finalize)());
   printf("all is as MX has it\n");
