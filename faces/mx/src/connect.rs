@@ -2,7 +2,7 @@
 //!
 //! The NIC id leads to an IP address (`names`), address and index to the door of a named endpoint there (PROTOCOL §3.16), which is shown
 //! the key and answers by a thread of its own, whatever the application does. With the address that it tells, messages can be sent; that the peer
-//! is known here takes nothing more. A thread for each connection asks, so that the endpoint goes on meanwhile.
+//! is known here takes nothing more. Threads ask, so that the endpoint goes on meanwhile: one for each connection up to a number, then each takes the next.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +37,8 @@ const FIND_FOR: Duration = Duration::from_secs(2);
 const FIND_OTHERS_FOR: Duration = Duration::from_millis(100);
 /// Places that turned out to be another board's, after which a connection gives up: somebody lies.
 const WRONG_COUNT_MAX: usize = 16;
+/// Threads that ask at most, of an endpoint.
+const ASKER_COUNT_MAX: u32 = 32;
 const MAGIC: &[u8; 4] = b"MX1\0";
 /// How a door says that the key is wrong.
 const WRONG_KEY: &[u8; 8] = b"MX1\0key\0";
@@ -96,15 +98,32 @@ impl Port {
         let ended =
             Ended { code: codes::SUCCESS, peer, match_info, len: 0, placed_len: 0, context };
         let request = Request { kind: Kind::Connect, ended, phase, is_buffered: false, is_hidden };
-        let handle = lock(&self.state).requests.insert(request);
+        let mut state = lock(&self.state);
+        let handle = state.requests.insert(request);
+        if state.asker_count == ASKER_COUNT_MAX {
+            state.unasked.push_back((handle, target));
+            return Ok(handle);
+        }
         let port = Arc::clone(self);
         let builder = std::thread::Builder::new().name("packhorse-mx".into());
-        let run = move || port.run_connect(handle, target);
+        let run = move || port.run_connects(handle, target);
         if with_signals_blocked(|| builder.spawn(run)).is_err() {
-            lock(&self.state).requests.remove(handle);
+            state.requests.remove(handle);
             return Err(codes::NO_RESOURCES);
         }
+        state.asker_count += 1;
         Ok(handle)
+    }
+
+    /// A thread that asks, for one connection after the other until there are none.
+    fn run_connects(self: &Arc<Self>, handle: Handle, target: Target) {
+        let mut next = Some((handle, target));
+        while let Some((handle, target)) = next {
+            self.run_connect(handle, target);
+            let mut state = lock(&self.state);
+            next = state.unasked.pop_front();
+            state.asker_count -= u32::from(next.is_none());
+        }
     }
 
     /// Connects, and waits for that.

@@ -7,7 +7,7 @@
 //! Matching, order and repair are the engine's. How calls make progress and wait is in `waiting`, the handler of unexpected messages in
 //! `unexpected`, connections in `connect`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
@@ -22,6 +22,7 @@ use crate::abi::{Addr, ErrorHandler};
 use crate::address::{self, Mark};
 use crate::calls::{self, Api, Unexpected};
 use crate::codes::{self, Code};
+use crate::connect::Target;
 use crate::memory::Room;
 use crate::requests::{Ended, Handle, Kind, Phase, Request, Requests};
 use crate::unexpected::{Asked, Stored};
@@ -83,6 +84,9 @@ pub(crate) struct State {
     pub(crate) asked: Option<Asked>,
     /// Messages that the handler let be, oldest first.
     pub(crate) stored: Vec<Stored>,
+    /// Threads that ask for connections, and connections that wait for one of them.
+    pub(crate) asker_count: u32,
+    pub(crate) unasked: VecDeque<(Handle, Target)>,
     /// What failed of that which nobody waits for, until a call of the application's tells the error handler.
     pub(crate) failed: Vec<Code>,
 }
@@ -119,6 +123,8 @@ impl Port {
             in_handler: None,
             asked: None,
             stored: Vec::new(),
+            asker_count: 0,
+            unasked: VecDeque::new(),
             failed: Vec::new(),
         };
         Ok(Arc::new(Self {

@@ -274,16 +274,22 @@ static uint64_t now_ms(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Has the port of the index where nobody says a word. */
+static int listen_in_silence(void) {
+  struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons(FIRST_PORT + SILENT_INDEX)};
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int silent = socket(AF_INET, SOCK_DGRAM, 0);
+  CHECK(bind(silent, (struct sockaddr *)&place, sizeof place) == 0);
+  return silent;
+}
+
 static void woken(void) {
   mx_endpoint_addr_t address;
   mx_request_t request;
   mx_status_t status;
   uint32_t result;
   pthread_t thread;
-  struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons(FIRST_PORT + SILENT_INDEX)};
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int silent = socket(AF_INET, SOCK_DGRAM, 0);
-  CHECK(bind(silent, (struct sockaddr *)&place, sizeof place) == 0);
+  int silent = listen_in_silence();
   pending = send_one(1 << 20, 80, 0, NULL); /* nobody takes it yet */
   for (int kind = 0; kind < 5; kind++) {
     /* A probe must find nothing, so that message waits for it in a receive. */
@@ -437,6 +443,36 @@ static void answers(void) {
   RETURNS(MX_NO_PERM, CALL(mx_raw_remove_peer)(NULL, 0));
 }
 
+static int thread_count(void) {
+  char line[128];
+  int count = -1;
+  FILE *status = fopen("/proc/self/status", "r");
+  CHECK(status != NULL);
+  while (fgets(line, sizeof line, status))
+    (void)sscanf(line, "Threads: %d", &count);
+  fclose(status);
+  return count;
+}
+
+#define ASKED 300
+#define ASKERS 32
+
+/* However many connections are asked for, few threads ask; those that nobody waits for any more make room, and others are made. */
+static void connecting_to_many(void) {
+  mx_request_t requests[ASKED], request;
+  uint32_t result;
+  int before = thread_count();
+  int silent = listen_in_silence();
+  for (int i = 0; i < ASKED; i++)
+    WELL(CALL(mx_iconnect)(ep, nic_id, SILENT_INDEX, KEY, 7, NULL, &requests[i]));
+  WELL(CALL(mx_iconnect)(ep, nic_id, OWN_INDEX, KEY, 8, NULL, &request));
+  CHECK(thread_count() <= before + ASKERS);
+  for (int i = 0; i < ASKED; i++)
+    WELL(CALL(mx_cancel)(ep, &requests[i], &result));
+  CHECK(wait_for(request).code == MX_STATUS_SUCCESS);
+  close(silent);
+}
+
 #define MANY 3000
 #define KEPT 1024
 static int let_be_count;
@@ -487,6 +523,7 @@ int main(void) {
   earlier_life();
   answers();
   let_many_be();
+  connecting_to_many();
   WELL(CALL(mx_close_endpoint)(ep));
   WELL(CALL(mx_finalize)());
   printf("all is as MX has it\n");
