@@ -82,36 +82,61 @@ impl How {
 
 const OUR_NUMBERS: &str = "the engine returns the numbers it was given";
 
-/// Pending operations by number.
+/// Pending operations by number. A number is a place, and how often that was used, so that nobody takes the next tenant for the one before.
 #[derive(Default)]
 pub(crate) struct Ops {
-    pub(crate) slots: Vec<Option<Op>>,
+    slots: Vec<Slot>,
     vacant: Vec<u32>,
 }
 
+#[derive(Default)]
+struct Slot {
+    use_count: u32,
+    op: Option<Op>,
+}
+
+/// Uses that are told apart: the highest numbers have other meanings.
+const USE_MASK: u32 = u32::MAX >> 1;
+
+fn number_of(index: u32, use_count: u32) -> u64 {
+    u64::from(use_count & USE_MASK) << 32 | u64::from(index)
+}
+
 impl Ops {
+    #[inline]
     pub(crate) fn insert(&mut self, op: Op) -> u64 {
-        if let Some(number) = self.vacant.pop() {
-            self.slots[number as usize] = Some(op);
-            return u64::from(number);
-        }
-        self.slots.push(Some(op));
-        self.slots.len() as u64 - 1
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.op = Some(op);
+        number_of(index, slot.use_count)
     }
 
     pub(crate) fn get(&mut self, number: u64) -> Op {
-        self.slot(number).clone().expect(OUR_NUMBERS)
+        self.slot(number).op.clone().expect(OUR_NUMBERS)
     }
 
     pub(crate) fn remove(&mut self, number: u64) -> Op {
-        let op = self.slot(number).take().expect(OUR_NUMBERS);
+        let slot = self.slot(number);
+        slot.use_count = slot.use_count.wrapping_add(1);
+        let op = slot.op.take().expect(OUR_NUMBERS);
         self.vacant.push(number as u32);
         op
     }
 
-    fn slot(&mut self, number: u64) -> &mut Option<Op> {
-        let index = usize::try_from(number).ok();
-        index.and_then(|index| self.slots.get_mut(index)).expect(OUR_NUMBERS)
+    /// The number of the first that is like this.
+    pub(crate) fn find(&self, is_it: impl Fn(&Op) -> bool) -> Option<u64> {
+        let mut slots = (0..).zip(&self.slots);
+        let (index, slot) = slots.find(|(_, slot)| slot.op.as_ref().is_some_and(&is_it))?;
+        Some(number_of(index, slot.use_count))
+    }
+
+    fn slot(&mut self, number: u64) -> &mut Slot {
+        let slot = self.slots.get_mut(number as u32 as usize);
+        let is_it = |slot: &&mut Slot| number_of(number as u32, slot.use_count) == number;
+        slot.filter(is_it).expect(OUR_NUMBERS)
     }
 }
 
@@ -154,4 +179,20 @@ pub(crate) struct Wanted {
     pub(crate) from: u64,
     pub(crate) tag: u64,
     pub(crate) ignore: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_of_one_operation_and_of_none_after_it() {
+        let mut ops = Ops::default();
+        let of = |context| Op { context, ..Op::default() };
+        let first = ops.insert(of(1));
+        assert_eq!(ops.remove(first).context, 1);
+        let second = ops.insert(of(2));
+        assert_ne!(first, second, "who cancels the first by its number must not hit the second");
+        assert_eq!((ops.get(second).context, ops.find(|op| op.context == 2)), (2, Some(second)));
+    }
 }

@@ -443,14 +443,12 @@ impl Port {
             return;
         }
         let number = {
-            let ops = lock(&self.ops);
-            let is_it = |op: &Option<Op>| {
-                op.as_ref().is_some_and(|op| op.context == context && op.flags & flag::RECV != 0)
-            };
-            ops.slots.iter().position(is_it)
+            let is_it = |op: &Op| op.context == context && op.flags & flag::RECV != 0;
+            lock(&self.ops).find(is_it)
         };
+        // It may have ended since: then nothing has this number any more.
         if let Some(number) = number {
-            self.engine().cancel_queued(self.notify.queue, number as u64);
+            self.engine().cancel_queued(self.notify.queue, number);
         }
     }
 
