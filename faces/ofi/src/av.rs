@@ -3,6 +3,8 @@
 //! It keeps addresses; each endpoint bound to it keeps the engine's name for each number (`port::Port`). Maps and tables are
 //! the same here: the lowest free number.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -54,10 +56,48 @@ impl Whom {
     }
 }
 
-#[derive(Default)]
+/// What each number stands for. A new one gets the lowest that is free.
+struct Table<T> {
+    slots: Vec<Option<T>>,
+    free: BinaryHeap<Reverse<usize>>,
+}
+
+impl<T> Table<T> {
+    fn new(count: usize) -> Self {
+        Self { slots: Vec::with_capacity(count), free: BinaryHeap::new() }
+    }
+
+    /// The number that the next one will have.
+    fn next(&self) -> usize {
+        self.free.peek().map_or(self.slots.len(), |&Reverse(number)| number)
+    }
+
+    fn insert(&mut self, it: T) {
+        match self.free.pop() {
+            Some(Reverse(number)) => self.slots[number] = Some(it),
+            None => self.slots.push(Some(it)),
+        }
+    }
+
+    fn get(&self, number: u64) -> Option<&T> {
+        self.slots.get(usize::try_from(number).ok()?)?.as_ref()
+    }
+
+    fn remove(&mut self, number: u64) -> Option<T> {
+        let number = usize::try_from(number).ok()?;
+        let removed = self.slots.get_mut(number)?.take()?;
+        self.free.push(Reverse(number));
+        Some(removed)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        (0..).zip(&self.slots).filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
+    }
+}
+
 struct State {
-    /// What each number stands for, and what the application calls it.
-    peers: Vec<Option<(Whom, Name)>>,
+    /// Peers, and what the application calls them.
+    peers: Table<(Whom, Name)>,
     /// Endpoints that use it. They hold the vector, not the other way round.
     ports: Vec<Weak<Port>>,
 }
@@ -110,7 +150,7 @@ pub(crate) unsafe fn open(
     }
     let fid = Fid { fclass: class::AV, context, ops: &raw const OPS };
     let head = Head::new(PlainFid { fid, ops: &raw const AV_OPS });
-    let state = State { peers: Vec::with_capacity(count), ports: Vec::new() };
+    let state = State { peers: Table::new(count), ports: Vec::new() };
     // SAFETY: says the caller.
     unsafe {
         object::hand_out(
@@ -128,10 +168,8 @@ impl Av {
     /// An endpoint that uses it opened: it hears of all peers there are, and will of all that come.
     pub(crate) fn attach(&self, port: &Arc<Port>) {
         let mut state = self.lock();
-        for (number, peer) in state.peers.iter().enumerate() {
-            if let Some((whom, _)) = peer {
-                report(whom.tell(port, number as u64));
-            }
+        for (number, (whom, _)) in state.peers.iter() {
+            report(whom.tell(port, number));
         }
         state.ports.push(Arc::downgrade(port));
     }
@@ -144,25 +182,20 @@ impl Av {
     fn insert(&self, name: Name) -> Result<u64, c_int> {
         let whom = whom(&name)?;
         let mut state = self.lock();
-        let free = state.peers.iter().position(Option::is_none);
-        let number = free.unwrap_or(state.peers.len());
-        if number == state.peers.len() {
-            state.peers.push(None);
-        }
+        let number = state.peers.next() as u64;
         for port in state.ports.iter().filter_map(Weak::upgrade) {
-            whom.tell(&port, number as u64).map_err(|error| {
+            whom.tell(&port, number).map_err(|error| {
                 say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insert: {error}"));
                 crate::errors::code_of(&error)
             })?;
         }
-        state.peers[number] = Some((whom, name));
-        Ok(number as u64)
+        state.peers.insert((whom, name));
+        Ok(number)
     }
 
     fn remove(&self, number: u64) -> bool {
         let mut state = self.lock();
-        let slot = usize::try_from(number).ok().and_then(|it| state.peers.get_mut(it));
-        if slot.and_then(Option::take).is_none() {
+        if state.peers.remove(number).is_none() {
             return false;
         }
         for port in state.ports.iter().filter_map(Weak::upgrade) {
@@ -172,9 +205,7 @@ impl Av {
     }
 
     fn name(&self, number: u64) -> Option<Name> {
-        let state = self.lock();
-        let peer = usize::try_from(number).ok().and_then(|it| state.peers.get(it)?.as_ref());
-        peer.map(|&(_, name)| name)
+        self.lock().peers.get(number).map(|&(_, name)| name)
     }
 }
 
@@ -419,4 +450,33 @@ unsafe extern "C" fn straddr(
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gets_the_lowest_number_that_is_free() {
+        let mut table = Table::new(0);
+        (0..5).for_each(|it| table.insert(it));
+        for number in [3, 1] {
+            assert_eq!(table.remove(number), Some(number));
+            assert_eq!(table.remove(number), None);
+        }
+        assert_eq!((table.next(), table.get(1), table.get(9)), (1, None, None));
+        [10, 11, 12].into_iter().for_each(|it| table.insert(it));
+        let all: Vec<_> = table.iter().map(|(number, &it)| (number, it)).collect();
+        assert_eq!(all, [(0, 0), (1, 10), (2, 2), (3, 11), (4, 4), (5, 12)]);
+    }
+
+    /// To look at all for each takes 10^12 steps.
+    #[test]
+    fn a_million_are_entered_and_removed_in_no_time() {
+        let mut table = Table::new(0);
+        for _ in 0..2 {
+            (0..1_000_000_u64).for_each(|it| table.insert(it));
+            assert!((0..1_000_000).rev().all(|number| table.remove(number).is_some()));
+        }
+    }
 }
