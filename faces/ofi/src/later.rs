@@ -9,10 +9,12 @@
 //! of the process, which end when there are no more.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use packhorse::raw::PeerId;
+use packhorse::raw::{PeerId, with_signals_blocked};
 use packhorse::{Address, Error};
 
 use crate::abi::flag;
@@ -87,11 +89,26 @@ struct Question {
 
 struct Questions {
     waiting: VecDeque<Question>,
+    /// Whose threads are counted.
+    process: u32,
     thread_count: usize,
 }
 
-static QUESTIONS: Mutex<Questions> =
-    Mutex::new(Questions { waiting: VecDeque::new(), thread_count: 0 });
+static QUESTIONS: Mutex<Questions> = Mutex::new(Questions::NONE);
+
+impl Questions {
+    const NONE: Self = Self { waiting: VecDeque::new(), process: 0, thread_count: 0 };
+
+    /// Whether this process may have one more thread, which is counted.
+    fn may_start(&mut self, process: u32) -> bool {
+        if self.process != process {
+            (self.process, self.thread_count) = (process, 0); // a child has none of its parent's
+        }
+        let may_start = self.thread_count < THREAD_COUNT_MAX;
+        self.thread_count += usize::from(may_start);
+        may_start
+    }
+}
 
 impl Question {
     /// Asks, and hands the answer in.
@@ -111,15 +128,19 @@ fn ask(question: Question, is_urgent: bool) {
         true => all.waiting.push_front(question),
         false => all.waiting.push_back(question),
     }
-    if all.thread_count == THREAD_COUNT_MAX {
+    if !all.may_start(std::process::id()) {
         return;
     }
-    all.thread_count += 1;
     drop(all);
-    let thread = std::thread::Builder::new().name("packhorse-find".into()).stack_size(256 << 10);
-    if thread.spawn(answer_all).is_err() {
+    if start(answer_all).is_err() {
         answer_all(); // no thread is to be had: this one waits, for lack of another
     }
+}
+
+/// Starts a thread, which takes no signals: those are the application's.
+fn start<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> io::Result<JoinHandle<R>> {
+    let thread = std::thread::Builder::new().name("packhorse-find".into()).stack_size(256 << 10);
+    with_signals_blocked(|| thread.spawn(run))
 }
 
 /// Asks for all that waits.
@@ -302,5 +323,31 @@ impl Port {
         *lock(&self.search.desk.0) = Weak::new();
         lock(&self.search.sought).by_number.clear();
         left_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_take_no_signals() {
+        let blocked = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap()
+        };
+        let in_thread = start(blocked).unwrap().join().unwrap();
+        for signal in [libc::SIGTERM, libc::SIGALRM, libc::SIGUSR1, libc::SIGCHLD] {
+            assert!(in_thread & 1 << (signal - 1) != 0, "{signal}");
+        }
+    }
+
+    #[test]
+    fn a_child_has_none_of_its_parent_s_threads() {
+        let mut questions = Questions::NONE;
+        assert_eq!((0..20).filter(|_| questions.may_start(7)).count(), THREAD_COUNT_MAX);
+        assert!(questions.may_start(8), "fork copies the count, and no thread");
+        assert_eq!(questions.thread_count, 1);
     }
 }
