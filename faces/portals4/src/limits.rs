@@ -31,9 +31,6 @@ const USUAL: Limits = Limits {
 const PORTAL_MAX: i32 = 511;
 /// Memory of more pieces is refused.
 const PIECE_COUNT_MAX: i32 = 1 << 16;
-/// Copied with the call at most.
-const VOLATILE_LEN_MAX: u64 = 4096;
-
 /// What is granted.
 ///
 /// # Errors
@@ -101,7 +98,7 @@ fn cut(wish: &Limits) -> Limits {
         max_fetch_atomic_size: wish.max_fetch_atomic_size.clamp(8, ATOMIC_LEN_MAX),
         max_waw_ordered_size: wish.max_waw_ordered_size.clamp(8, ORDERED_LEN_MAX),
         max_war_ordered_size: wish.max_war_ordered_size.clamp(8, ORDERED_LEN_MAX),
-        max_volatile_size: wish.max_volatile_size.min(VOLATILE_LEN_MAX),
+        max_volatile_size: wish.max_volatile_size.min(ATOMIC_LEN_MAX),
         // Long messages are not ordered with others, and the application's own atomic operations are not seen between load and store.
         features: wish.features & feature::TARGET_BIND_INACCESSIBLE,
     }
@@ -140,6 +137,14 @@ mod tests {
         assert_eq!(with("PTL_LIM_MAX_MDS", " 7 ").unwrap().max_mds, 7);
         let others = with("PTL_LIM_MAX_MDS", "7").unwrap();
         assert_eq!(others.max_entries, USUAL.max_entries);
+    }
+
+    /// A program may make atomic operations on whatever it may put from volatile memory: Sandia OpenSHMEM does.
+    #[test]
+    fn what_is_volatile_is_no_longer_than_what_is_atomic() {
+        let wish = Limits { max_volatile_size: 1 << 20, max_atomic_size: 1 << 20, ..USUAL };
+        let granted = granted(Some(wish)).unwrap();
+        assert!(granted.max_volatile_size <= granted.max_atomic_size, "{granted:?}");
     }
 
     #[test]
