@@ -129,6 +129,10 @@ impl Wire {
     }
 
     pub(crate) fn put(&mut self, name: &str, key: &str, value: &str) -> Result<(), String> {
+        if value.contains(' ') {
+            // Hydra takes the first word for the value, and says that all is well.
+            return Err(format!("a value with a blank in it would be cut: {key}={value}"));
+        }
         let question = format!("cmd=put kvsname={name} key={key} value={value}");
         let answer = self.ask(&question, "put_result")?;
         match answer.word("rc") {
@@ -185,5 +189,16 @@ mod tests {
             let error = wire.barrier().unwrap_err();
             assert!(error.contains(why), "{said}: {error}");
         }
+    }
+
+    /// As Hydra reads it: words end at a blank.
+    #[test]
+    fn a_value_that_a_launcher_would_cut_is_refused() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"cmd=put_result rc=0\n").unwrap();
+        let mut wire = Wire { stream: BufReader::new(Box::new(ours)), place: None };
+        let error = wire.put("job", "key", "two words").unwrap_err();
+        assert!(error.contains("key") && error.contains("blank"), "{error}");
+        assert_eq!(wire.put("job", "key", "word=1;2"), Ok(()), "the answer is still there");
     }
 }
