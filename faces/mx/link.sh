@@ -11,6 +11,6 @@ here=$(dirname "$0")
     -Wl,-soname,libopen-mx.so.0 -Wl,-z,nodelete -Wl,-z,defs -Wl,--version-script="$here/mx.map" \
     -lpthread -lm -ldl -lc -lgcc_s
 mv -f "$to/libopen-mx.so.0.new" "$to/libopen-mx.so.0"
-for name in libopen-mx.so libmyriexpress.so; do
+for name in libopen-mx.so libmyriexpress.so libmx.so; do
     ln -sf libopen-mx.so.0 "$to/$name"
 done

@@ -55,7 +55,7 @@ enum From {
     Portals,
 }
 
-const ITEMS: [Item; 32] = [
+const ITEMS: [Item; 33] = [
     Item { place: "bin/packhorse", from: From::Built("packhorse") },
     // libfabric loads what ends in `fi.so`; cargo cannot write the hyphen that is the custom.
     Item { place: "lib/libfabric/libpackhorse-fi.so", from: From::Built("libpackhorse_fi.so") },
@@ -69,6 +69,7 @@ const ITEMS: [Item; 32] = [
     Item { place: "lib/libopen-mx.so.0", from: From::Mx },
     Item { place: "lib/libopen-mx.so", from: From::Mx },
     Item { place: "lib/libmyriexpress.so", from: From::Mx },
+    Item { place: "lib/libmx.so", from: From::Mx },
     Item {
         place: "lib/pkgconfig/packhorse-mx.pc",
         from: From::Template("faces/mx/packhorse-mx.pc.in"),

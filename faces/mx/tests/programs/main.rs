@@ -118,6 +118,10 @@ fn endpoints_spread_over_the_boards_and_leave_out_one_that_lost_its_address() {
 #[test]
 fn a_program_that_finds_the_library_by_its_name_does_so_too() {
     let scratch = Scratch::new("by-name");
+    // Which names those are: Open-MX's, MX's, and the one by which MPICH's configure asks whether it is there.
+    for name in ["libopen-mx.so.0", "libopen-mx.so", "libmyriexpress.so", "libmx.so"] {
+        assert!(scratch.path.join(name).exists(), "{name}");
+    }
     let program = scratch.compile("alone", true);
     Running::start(scratch.command(&program, None)).expect_success();
 }
