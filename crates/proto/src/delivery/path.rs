@@ -76,6 +76,7 @@ pub(crate) struct PathRest {
     pub(crate) locator: Locator,
     next_packet: u64,
     received_floor: u64,
+    /// Of one that was asked and never answered: how often.
     rtt_ns: u32,
     /// In units of 2^10 bytes per second; 0: not known.
     rate: u32,
@@ -238,7 +239,12 @@ impl Path {
     }
 
     pub(crate) fn from_rest(rest: &PathRest, traits: &LinkTraits, initial_rtt_ns: u64) -> Self {
-        let rtt_ns = if rest.rtt_ns == 0 { initial_rtt_ns } else { u64::from(rest.rtt_ns) };
+        // Who is given up stays so: else its row's rest would have all its hopeless ways asked anew.
+        let (known_ns, challenge_count) = match rest.standing {
+            Standing::Unproven => (0, rest.rtt_ns),
+            _ => (rest.rtt_ns, 0),
+        };
+        let rtt_ns = if known_ns == 0 { initial_rtt_ns } else { u64::from(known_ns) };
         let frame_len_max = rest.frame_len_max;
         let short = rest.frame_len < frame_len_max;
         let mut rtt = Rtt::new(rtt_ns);
@@ -261,9 +267,9 @@ impl Path {
             progress_at: Instant(0),
             probe_now: false,
             challenge_at: first_challenge_at(traits),
-            challenge_count: 0,
+            challenge_count,
             challenge_nonce: 0,
-            challenge_sent_at: Instant(0),
+            challenge_sent_at: Instant(challenge_count.into()),
             hint_at: Instant(0),
             candidate: None,
             source_link: u8::MAX,
@@ -285,7 +291,7 @@ impl Path {
             stint: Stint::new(u64::from(rest.rate) << 10),
             is_refresh: false,
             rate: Rate::new(u64::from(rest.rate) << 10),
-            has_old_rtt: rest.rtt_ns != 0,
+            has_old_rtt: known_ns != 0,
             frame_len: rest.frame_len,
             frame_len_max,
             full_lost_count: 0,
@@ -301,7 +307,10 @@ impl Path {
             locator: self.locator,
             next_packet: self.flight.next_packet(),
             received_floor: self.received.largest().max(self.received.floor()),
-            rtt_ns: self.known_rtt_ns().unwrap_or(0).min(u64::from(u32::MAX)) as u32,
+            rtt_ns: match self.standing {
+                Standing::Unproven => self.challenge_count * u32::from(self.was_asked()),
+                _ => self.known_rtt_ns().unwrap_or(0).min(u64::from(u32::MAX)) as u32,
+            },
             rate: (self.best_rate() >> 10).min(u64::from(u32::MAX)) as u32,
             frame_len: self.frame_len,
             frame_len_max: self.frame_len_max,

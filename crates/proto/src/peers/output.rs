@@ -83,8 +83,9 @@ impl Peers {
         let nonce = self.draw();
         let path = &mut self.actives[active].paths[index];
         let pause_ns = path.challenge_pause_ns(2 * self.settings.initial_rtt_ns);
+        let was_given_up = path.is_hopeless();
         path.on_challenge_sent(now, nonce, pause_ns);
-        let is_given_up = path.is_hopeless();
+        let is_given_up = path.is_hopeless() && !was_given_up;
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         start(tx, path.link(), path.locator(), this.secret, 0);
@@ -112,7 +113,11 @@ impl Peers {
             }
             // As if it had been asked in vain: where nobody answers nobody is kept awake for.
             let pause_ns = path.challenge_pause_ns(pause_ns).max(UNPAID_PAUSE_NS);
+            let was_given_up = path.is_hopeless();
             path.on_challenge_spared(now, pause_ns);
+            if path.is_hopeless() && !was_given_up {
+                self.news.add_of_paths(this.peer);
+            }
         }
         None
     }

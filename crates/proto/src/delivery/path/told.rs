@@ -222,6 +222,11 @@ impl Path {
         self.on_challenge_spared(now, pause_ns);
     }
 
+    /// Whether it was ever asked, rather than spared.
+    pub(super) fn was_asked(&self) -> bool {
+        self.challenge_sent_at > Instant(0)
+    }
+
     /// It was to be asked and was not: this counts as if it had been asked in vain.
     pub(crate) fn on_challenge_spared(&mut self, now: Instant, pause_ns: u64) {
         self.challenge_count += 1;
