@@ -29,7 +29,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn new(buffer: crate::mem::Memory, payload_len: usize) -> Self {
+    fn new(buffer: Memory, payload_len: usize) -> Self {
         let (mut memory, len) = (Table::default(), buffer.len() as usize);
         let id = memory.insert(buffer);
         Self { memory, id, payload_len, len, next: 0, received: 0, landed: 0 }
