@@ -385,11 +385,6 @@ impl Path {
         self.rtt.set_stream(traits.reliability.is_stream());
     }
 
-    /// A stream that was never needed.
-    pub(crate) fn is_dormant(&self) -> bool {
-        self.standing == Standing::Unproven && self.challenge_at == Instant::NEVER
-    }
-
     /// The peer answered the latest challenge.
     pub(crate) fn on_proven(&mut self, now: Instant) {
         if self.standing == Standing::Unproven {
@@ -420,11 +415,6 @@ impl Path {
         self.challenge_at = now + pause_ns;
         let next_packet = self.flight.next_packet();
         core::mem::replace(&mut self.flight, Flight::new(next_packet))
-    }
-
-    /// Never answered, however often it was asked. A stream that was not asked yet may lead there.
-    pub(crate) fn is_hopeless(&self) -> bool {
-        self.standing == Standing::Unproven && !self.is_hopeful() && !self.is_dormant()
     }
 
     /// Whether it is this way.

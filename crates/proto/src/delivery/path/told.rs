@@ -222,6 +222,16 @@ impl Path {
         self.on_challenge_spared(now, pause_ns);
     }
 
+    /// A stream that was never needed.
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.standing == Standing::Unproven && self.challenge_at == Instant::NEVER
+    }
+
+    /// Never answered, however often it was asked. A stream that was not asked yet may lead there.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.standing == Standing::Unproven && !self.is_hopeful() && !self.is_dormant()
+    }
+
     /// Whether it was ever asked, rather than spared.
     pub(super) fn was_asked(&self) -> bool {
         self.challenge_sent_at > Instant(0)
