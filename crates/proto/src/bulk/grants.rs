@@ -3,7 +3,8 @@
 //! Many senders want to send large messages to one receiver, and what they send meets at its last cable. So the
 //! receiver keeps the sum of granted, not arrived bytes (*open* bytes) within a budget (PROTOCOL §8.3) and chooses
 //! whom to grant (§8.4): small remaining lengths first, since then most wait least; but near-equals in turn, and
-//! sometimes the oldest, so that nobody waits for ever.
+//! sometimes the oldest, so that nobody waits for ever. What was granted and does not come for long counts no more: else a
+//! peer that announces and sends nothing would keep all others waiting.
 //!
 //! ```text
 //! class   14          15               16    17          remaining length in [2^class, 2^(class + 1))
@@ -62,6 +63,8 @@ struct Sharer {
     remaining: u64,
     /// Bytes granted and not arrived.
     open: u64,
+    /// Of these, those that count against the budget: all, but for what was waited for in vain.
+    counted: u64,
     /// When it joined the queue of its class.
     stamp: u64,
     links: [Neighbours; 2],
@@ -76,6 +79,7 @@ struct Sharer {
 const VACANT: Sharer = Sharer {
     remaining: 0,
     open: 0,
+    counted: 0,
     stamp: 0,
     links: [UNLINKED; 2],
     class: None,
@@ -216,6 +220,7 @@ impl Grants {
         debug_assert!(len <= sharer.remaining, "granted {len} of {}", sharer.remaining);
         sharer.remaining = sharer.remaining.saturating_sub(len);
         sharer.open += len;
+        sharer.counted += len;
         self.open_len += len;
         self.enqueue(slot);
     }
@@ -226,7 +231,17 @@ impl Grants {
         let Some(sharer) = self.sharer_mut(slot) else { return };
         let closed = len.min(sharer.open);
         sharer.open -= closed;
+        // What was waited for in vain comes last.
+        let closed = closed.min(sharer.counted);
+        sharer.counted -= closed;
         self.open_len -= closed;
+    }
+
+    /// What a message has open was waited for in vain. Its sender may never send it, and others need the room.
+    pub(super) fn on_overdue(&mut self, slot: u32) {
+        let Some(sharer) = self.sharer_mut(slot) else { return };
+        let overdue = core::mem::take(&mut sharer.counted);
+        self.open_len -= overdue;
     }
 
     /// `len` bytes were granted, did not come and are to be granted again: they are no longer open.
@@ -246,14 +261,14 @@ impl Grants {
     /// A message is finished or cancelled: its open bytes return to the budget. A slot without a message is left.
     pub(crate) fn stop(&mut self, slot: u32) {
         let Some(sharer) = self.sharer_mut(slot) else { return };
-        let open = sharer.open;
-        self.open_len -= open;
+        let counted = sharer.counted;
+        self.open_len -= counted;
         self.dequeue(slot);
         self.ages.unlink(&mut self.sharers, Order::Age, slot);
         self.sharers[slot as usize] = VACANT;
     }
 
-    /// Bytes granted and not arrived, over all messages.
+    /// Bytes granted, not arrived and not overdue, over all messages.
     #[cfg(test)]
     pub(crate) fn open_len(&self) -> u64 {
         self.open_len
@@ -382,6 +397,10 @@ impl Budgets {
 
     pub(super) fn on_arrived(&mut self, slot: u32, len: u64) {
         self.of_mut(slot).on_arrived(slot, len);
+    }
+
+    pub(super) fn on_overdue(&mut self, slot: u32) {
+        self.of_mut(slot).on_overdue(slot);
     }
 
     pub(crate) fn stop(&mut self, slot: u32) {

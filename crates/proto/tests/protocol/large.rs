@@ -43,6 +43,26 @@ fn announcement_has_the_envelope_and_first_bytes() {
     assert_eq!(net.count(B, "rendezvous_in"), 1);
 }
 
+/// §8.3: what a peer was granted, and does not send though it is there, keeps nobody else from being granted.
+#[test]
+fn a_peer_that_never_sends_what_it_was_granted_takes_nothing_from_others() {
+    let plan = Plan::with(|_, limits| limits.grant_len_max = 16 * DATA_LEN);
+    let mut net = Net::of(&[plan.clone(), plan.clone(), plan]);
+    net.join(A, C);
+    net.join(B, C);
+    net.drop_each(A, Kind::Data);
+    let (never, whole) = (net.recv(C, tagged(1), 100_000), net.recv(C, tagged(2), 100_000));
+    net.send(A, C, 1, 100_000);
+    net.run_for(10 * MS);
+    assert!(!grants(&net, C).is_empty(), "the whole budget is granted to A");
+    net.send(B, C, 2, 100_000);
+    net.run_for(SECOND);
+    net.assert_got(C, whole, 2, 100_000);
+    assert!(net.got(C, never).is_none());
+    let granted_to = grants(&net, C).iter().map(|&(offset, len)| offset + len).max();
+    assert!(granted_to >= Some(100_000), "B's message whole");
+}
+
 /// §8.1, §8.2: by a link that never loses a frame, a message is announced without payload and granted in few pieces.
 #[test]
 fn where_nothing_is_lost_one_grant_asks_for_all() {
