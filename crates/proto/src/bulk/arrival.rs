@@ -11,6 +11,7 @@
 
 use crate::base::api::{Envelope, GoneReason};
 use crate::base::gaps::GapSet;
+use crate::base::limits::SECOND;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, PeerId, Space, Tag};
 use crate::bulk::receives::Fit;
@@ -84,12 +85,25 @@ pub(crate) struct Progress {
     /// Where its sender says that it is, as long as it is fetched and not granted.
     pub(super) told: Option<Whereabouts>,
     pub(super) progressed_at: Instant,
+    /// When what was granted and did not come was last granted again.
+    pub(super) regranted_at: Instant,
     /// Grants queued or in flight: while there are any, none is repeated beside them.
     pub(super) grant_count: u32,
     /// A priority receive that matched it while it lies in an overflow entry, or NONE.
     pub(super) claimant: u32,
     /// While it waits for its peer's earlier messages to be granted: its neighbours, or NONE.
     pub(super) waiting: Option<(u32, u32)>,
+}
+
+/// What does not come is granted again at least this often: whoever acknowledges grants and sends nothing may do so for ever.
+const REGRANT_PAUSE_NS_MAX: u64 = SECOND;
+
+impl Progress {
+    /// When what does not come is granted again: after so long, and if it does not come then, each time after twice as long (PROTOCOL §8.5).
+    pub(super) fn regrant_due(&self, patience_ns: u64) -> Instant {
+        let in_vain_ns = self.regranted_at.since_ns(self.progressed_at).min(REGRANT_PAUSE_NS_MAX);
+        self.progressed_at.max(self.regranted_at) + patience_ns.max(in_vain_ns)
+    }
 }
 
 impl Arrival {
@@ -191,6 +205,7 @@ impl Progress {
             ahead_to: 0,
             told: None,
             progressed_at: now,
+            regranted_at: now,
             grant_count: 0,
             claimant: NONE,
             waiting: None,

@@ -264,13 +264,13 @@ impl Bulk {
             let probe_ns = usable.map(|path| path.probe_ns(self.peers.settings.ack_delay_ns)).max();
             let patience = REGRANT_PROBES * probe_ns.unwrap_or(self.peers.settings.initial_rtt_ns);
             let progress = &mut self.progress[self.arrivals[slot].progress];
-            let due = progress.progressed_at + patience;
+            let due = progress.regrant_due(patience);
             if now < due {
                 self.regrant_at = self.regrant_at.min(due);
                 continue;
             }
-            progress.progressed_at = now;
-            self.regrant_at = self.regrant_at.min(now + patience);
+            progress.regranted_at = now;
+            self.regrant_at = self.regrant_at.min(progress.regrant_due(patience));
             self.grants.on_overdue(slot);
             // A grant that is still on its way will be repeated by itself; a second one beside it would be too.
             if progress.grant_count == 0 && !self.peers.saboteur.makes(Sabotage::GrantLostForGood) {

@@ -319,6 +319,25 @@ fn granted_range_that_does_not_come_is_granted_again() {
     assert_eq!(net.nodes[B].ram.placed_len, 300_000 + 16, "a range counts once");
 }
 
+/// §8.5: whoever acknowledges grants and sends nothing is granted again ever less often.
+#[test]
+fn grants_in_vain_are_repeated_less_and_less_often() {
+    let mut net = Net::joined();
+    net.recv(B, tagged(1), 300_000);
+    net.send(A, B, 1, 300_000);
+    net.drop_each(A, Kind::Data);
+    let mut count_for = |ns| {
+        let before = net.count(B, "grants_repeated");
+        net.run_for(ns);
+        net.count(B, "grants_repeated") - before
+    };
+    let soon = count_for(20 * MS);
+    count_for(4 * SECOND);
+    let later = count_for(4 * SECOND);
+    assert!(soon > 1, "it is asked for at once");
+    assert!((1..=8).contains(&later), "and for ever, once a second: {later} grants in 4 s");
+}
+
 #[test]
 fn repeated_grants_do_not_multiply() {
     let mut net = Net::joined();
