@@ -237,7 +237,9 @@ pub(crate) struct Built {
 impl Built {
     /// Builds everything that has tests, and finds it.
     pub(crate) fn by_cargo() -> Result<Self> {
-        let mut build = cargo("test --no-run --workspace --lib --bins --tests --message-format json-render-diagnostics");
+        let mut build = cargo(
+            "test --no-run --workspace --lib --bins --tests --message-format json-render-diagnostics",
+        );
         println!("      $ {}", shown(&build));
         let output = build.stderr(Stdio::inherit()).output().context("cargo does not start")?;
         if !output.status.success() {
