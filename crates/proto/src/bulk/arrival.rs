@@ -61,6 +61,8 @@ pub(crate) struct Arrival {
     pub(crate) has_immediate: bool,
     pub(crate) wants_match: bool,
     pub(crate) is_large: bool,
+    /// The association that it came in is over, and with it its number.
+    pub(crate) is_parted: bool,
     /// Counts against the envelope budget.
     pub(super) charged: bool,
     /// Its bytes lie in an overflow entry.
@@ -124,6 +126,7 @@ impl Arrival {
             stage,
             has_immediate: head.immediate.is_some(),
             wants_match: head.wants_match,
+            is_parted: false,
             is_large: head.class == Class::Rts,
             charged: false,
             in_overflow: false,

@@ -300,7 +300,7 @@ impl Bulk {
     /// counts anew.
     pub(crate) fn part_from_sender(&mut self, slot: u32) {
         if let Some(arrival) = self.arrivals.get_mut(slot) {
-            (arrival.is_large, arrival.wants_match) = (false, false);
+            (arrival.is_large, arrival.wants_match, arrival.is_parted) = (false, false, true);
         }
     }
 }

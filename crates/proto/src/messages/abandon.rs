@@ -49,9 +49,9 @@ impl Messages {
         let of = self.number_of(slot);
         self.end_arrival(now, slot);
         if claimant != NONE {
-            self.report_received(claimant, Some(of), envelope, 0, 0, Err(Failure::Cancelled));
+            self.report_received(claimant, of, envelope, 0, 0, Err(Failure::Cancelled));
         }
-        self.ends.on_over(of.0, of.1, &mut self.bulk.peers.events);
+        self.on_over(of);
         if tell {
             self.bulk.peers.notify_done(row, message, status, 0);
         }
@@ -122,15 +122,15 @@ impl Messages {
         let of = self.number_of(slot);
         self.end_arrival(now, slot);
         if claimant != NONE {
-            self.report_received(claimant, Some(of), envelope, 0, 0, Err(failure));
+            self.report_received(claimant, of, envelope, 0, 0, Err(failure));
         }
         if receive != NONE {
             if in_overflow {
                 self.leave_overflow(receive);
             } else {
-                self.report_received(receive, Some(of), envelope, offset, 0, Err(failure));
+                self.report_received(receive, of, envelope, offset, 0, Err(failure));
             }
         }
-        self.ends.on_over(of.0, of.1, &mut self.bulk.peers.events);
+        self.on_over(of);
     }
 }

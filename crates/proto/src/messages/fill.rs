@@ -100,8 +100,9 @@ impl Messages {
         if self.bulk.bind(now, slot, &fit, memory) {
             self.on_whole_arrival(now, slot); // matched, so it is no chunk
         } else if !self.bulk.arrival(slot).is_large {
-            let of = self.number_of(slot);
-            self.ends.await_end(of.0, of.1);
+            if let Some((row, number)) = self.number_of(slot) {
+                self.ends.await_end(row, number);
+            }
         }
         self.recall_rows(now);
     }
@@ -176,8 +177,8 @@ impl Messages {
         let Bound { receive, offset, cap, .. } = self.bulk.bound_of(slot);
         let of = self.number_of(slot);
         self.end_arrival(now, slot);
-        self.report_received(receive, Some(of), envelope, offset, cap, Ok(()));
-        self.ends.on_over(of.0, of.1, &mut self.bulk.peers.events);
+        self.report_received(receive, of, envelope, offset, cap, Ok(()));
+        self.on_over(of);
         if let Some(status) = status {
             let is_silent = self.bulk.peers.saboteur.makes(Sabotage::CutNotTold);
             let placed_len = if is_silent { envelope.len } else { cap };
@@ -193,10 +194,18 @@ impl Messages {
         self.recall_rows(now);
     }
 
-    /// The row of an arrival, and its number there.
-    pub(crate) fn number_of(&self, slot: u32) -> (u32, u64) {
+    /// The row of an arrival, and its number there; `None` if that association is over, for the next one counts anew.
+    pub(crate) fn number_of(&self, slot: u32) -> Option<(u32, u64)> {
         let arrival = self.bulk.arrival(slot);
-        (arrival.row, self.bulk.peers.rows[arrival.row].numbers.whole(arrival.message))
+        let number = || self.bulk.peers.rows[arrival.row].numbers.whole(arrival.message);
+        (!arrival.is_parted).then(|| (arrival.row, number()))
+    }
+
+    /// A message is over that had this row and number, if its association lives.
+    pub(crate) fn on_over(&mut self, of: Option<(u32, u64)>) {
+        if let Some((row, number)) = of {
+            self.ends.on_over(row, number, &mut self.bulk.peers.events);
+        }
     }
 
     /// Tells the application that a receive took a message: that of this row and number, if its association lives.

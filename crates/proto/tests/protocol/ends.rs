@@ -161,3 +161,20 @@ fn without_the_setting_each_ends_when_it_is_whole() {
     with_a_part_missing(&mut net, &[2]);
     assert_eq!(told(&mut net), [(2, Ok(()))]);
 }
+
+/// A message that is left of a former life of its sender has a number there, and that number is another message's by now.
+#[test]
+fn what_is_left_of_a_former_life_takes_no_end_away() {
+    let mut net = in_order();
+    net.send(A, B, 7, SHORT);
+    net.settle();
+    net.kill(A);
+    net.restart(A);
+    // Two messages had been sent before that one.
+    let recvs = with_a_part_missing(&mut net, &[2, 3]);
+    let left = net.recv(B, tagged(7), SHORT);
+    net.settle();
+    let told = told(&mut net);
+    assert!([1, 2, 3, 7].iter().all(|&tag| told.contains(&(tag, Ok(())))), "{told:?}");
+    assert!(recvs.into_iter().chain([left]).all(|recv| net.got(B, recv).is_some()));
+}
