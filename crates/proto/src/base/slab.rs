@@ -26,11 +26,20 @@ pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
     free: u32,
     count: u32,
+    /// Slots that were looked at to find some, so that a test can tell who searches among all.
+    #[cfg(test)]
+    searched: core::cell::Cell<usize>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: NONE, count: 0 }
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            count: 0,
+            #[cfg(test)]
+            searched: core::cell::Cell::default(),
+        }
     }
 }
 
@@ -179,10 +188,17 @@ impl<T> Slab<T> {
 
     /// Slots in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        #[cfg(test)]
+        self.searched.update(|count| count + self.slots.len());
         self.slots
             .iter()
             .enumerate()
             .filter_map(|(at, slot)| Some((at as u32, slot.item.as_ref()?)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn searched_count(&self) -> usize {
+        self.searched.get()
     }
 }
 

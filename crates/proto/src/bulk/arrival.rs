@@ -47,6 +47,9 @@ pub(crate) struct Arrival {
     pub(crate) source: PeerId,
     /// The row of that peer.
     pub(crate) row: u32,
+    /// The arrivals of that peer which came before and after it, as long as they are there; or NONE.
+    pub(super) older: u32,
+    pub(super) newer: u32,
     /// Low half of its number.
     pub(crate) message: u32,
     /// Slot of the held payload, or NONE.
@@ -117,6 +120,8 @@ impl Arrival {
             total: head.total,
             source,
             row: source.row(),
+            older: NONE,
+            newer: NONE,
             message: head.message,
             hold: NONE,
             progress: NONE,

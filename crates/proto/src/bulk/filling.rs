@@ -108,15 +108,28 @@ impl Bulk {
 
     /// Every arrival comes by this way and goes by the next: as long as there are any its row stays known.
     #[inline(always)]
-    pub(super) fn insert_arrival(&mut self, arrival: Arrival) -> u32 {
-        self.peers.rows[arrival.row].ties.on_kept();
-        self.arrivals.insert(arrival)
+    pub(super) fn insert_arrival(&mut self, mut arrival: Arrival) -> u32 {
+        let ties = &mut self.peers.rows[arrival.row].ties;
+        let older = ties.newest_kept();
+        arrival.older = older;
+        let slot = self.arrivals.insert(arrival);
+        ties.set_newest_kept(slot);
+        if let Some(older) = self.arrivals.get_mut(older) {
+            older.newer = slot;
+        }
+        slot
     }
 
     #[inline(always)]
     pub(super) fn extract_arrival(&mut self, slot: u32) -> Arrival {
         let arrival = self.arrivals.remove(slot);
-        self.peers.rows[arrival.row].ties.on_dropped();
+        match self.arrivals.get_mut(arrival.newer) {
+            Some(newer) => newer.older = arrival.older,
+            None => self.peers.rows[arrival.row].ties.set_newest_kept(arrival.older),
+        }
+        if let Some(older) = self.arrivals.get_mut(arrival.older) {
+            older.newer = arrival.newer;
+        }
         arrival
     }
 

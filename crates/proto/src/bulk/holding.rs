@@ -322,6 +322,21 @@ impl Bulk {
         self.by_number.get(&number_key(row, message)).copied()
     }
 
+    #[cfg(test)]
+    pub(crate) fn searched_count(&self) -> usize {
+        self.arrivals.searched_count()
+    }
+
+    /// All of one peer, newest first. What others have here costs nothing.
+    pub(crate) fn arrivals_of(&self, row: u32) -> impl Iterator<Item = (u32, &Arrival)> {
+        let mut slot = self.peers.rows[row].ties.newest_kept();
+        core::iter::from_fn(move || {
+            let (at, arrival) = (slot, self.arrivals.get(slot)?);
+            slot = arrival.older;
+            Some((at, arrival))
+        })
+    }
+
     /// All that are like this, by their slots.
     pub(crate) fn arrivals_like(&self, is_like: impl Fn(&Arrival) -> bool) -> Vec<u32> {
         let alike = self.arrivals.iter().filter(|(_, arrival)| is_like(arrival));
@@ -351,11 +366,8 @@ impl Bulk {
     /// What Goodbye tells: messages of the peer below this number were accepted (PROTOCOL §4.4).
     pub(crate) fn accepted_below(&self, row: u32) -> u64 {
         let numbers = &self.peers.rows[row].numbers;
-        let incomplete = self.arrivals.iter().filter(|(_, arrival)| {
-            arrival.row == row
-                && !arrival.is_large
-                && arrival.progress != NONE
-                && !arrival.in_overflow
+        let incomplete = self.arrivals_of(row).filter(|(_, arrival)| {
+            !arrival.is_large && arrival.progress != NONE && !arrival.in_overflow
         });
         incomplete
             .map(|(_, arrival)| numbers.whole(arrival.message))
@@ -368,9 +380,8 @@ impl Bulk {
             return None;
         }
         let numbers = &self.peers.rows[row].numbers;
-        let fits = self.arrivals.iter().filter(|(_, arrival)| {
-            arrival.row == row
-                && arrival.stage == Stage::Early
+        let fits = self.arrivals_of(row).filter(|(_, arrival)| {
+            arrival.stage == Stage::Early
                 && self.by_number.contains_key(&number_key(row, arrival.message))
                 && criteria.admits(arrival.space, arrival.tag, arrival.source)
         });

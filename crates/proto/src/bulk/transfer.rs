@@ -197,11 +197,8 @@ impl Bulk {
     /// Returns whose those were: of those that came here, and of those that left.
     pub(crate) fn drop_transfers(&mut self, row: u32) -> (Vec<u64>, Vec<u64>) {
         let (mut came, mut left) = (Vec::new(), Vec::new());
-        let arrivals = self.arrivals.iter();
-        let arrivals: Vec<u32> = arrivals
-            .filter(|(_, arrival)| arrival.row == row && arrival.lane != Lane::Message)
-            .map(|(slot, _)| slot)
-            .collect();
+        let arrivals = self.arrivals_of(row).filter(|(_, arrival)| arrival.lane != Lane::Message);
+        let arrivals: Vec<u32> = arrivals.map(|(slot, _)| slot).collect();
         for slot in arrivals {
             came.push(self.end_transfer(slot).owner);
         }

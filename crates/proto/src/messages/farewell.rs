@@ -39,10 +39,9 @@ impl Messages {
         failure: Failure,
     ) {
         let numbers = self.bulk.peers.rows[row].numbers;
-        let of_row = self.bulk.arrivals_like(|arrival| arrival.row == row);
-        let number_of = |slot: u32| numbers.whole(self.bulk.arrival(slot).message);
+        let of_row = self.bulk.arrivals_of(row);
         let mut under_way: Vec<(u64, u32)> =
-            of_row.into_iter().map(|slot| (number_of(slot), slot)).collect();
+            of_row.map(|(slot, arrival)| (numbers.whole(arrival.message), slot)).collect();
         under_way.sort_unstable();
         for (_, slot) in under_way {
             self.bulk.unmap(slot);
@@ -138,10 +137,94 @@ impl Messages {
     /// A peer is forgotten: receives that wait for it end, and what is held of it is dropped.
     pub(crate) fn forget_messages(&mut self, now: Instant, row: u32) {
         self.fail_directed(now, row, Failure::Gone(GoneReason::Forgotten));
-        let held = self.bulk.arrivals_like(|arrival| arrival.row == row);
+        let held: Vec<u32> = self.bulk.arrivals_of(row).map(|(slot, _)| slot).collect();
         for slot in held {
             self.take_held(slot);
             self.bulk.remove_arrival(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::api::Opening;
+    use crate::bulk::Bulk;
+    use crate::peers::Peers;
+    use crate::wire::{Class, MessageHead};
+    use crate::{Address, Identity, Limits, Locator, Secret, Settings, Tag};
+    use alloc::vec;
+
+    const NOW: Instant = Instant(1);
+
+    fn messages_of(row_count: u64) -> Messages {
+        let (secret, limits) = (Secret([7, 7]), Limits::default());
+        let identity = |n| Identity { host: n, endpoint: n };
+        let locators = vec![Locator::default()];
+        let opening = Opening { secret, identity: identity(0), entropy: [7; 4], locators };
+        let mut peers = Peers::new(opening, &limits, Settings::default());
+        for n in 1..=row_count {
+            let (identity, locator) = (identity(n), Locator::default());
+            peers.insert_row(&Address { secret, identity, locator, has_helper: true });
+        }
+        Messages::new(Bulk::new(peers, &limits, 7), 7)
+    }
+
+    fn hold(messages: &mut Messages, row: u32, message: u32, stage: Stage) -> u32 {
+        let head = MessageHead {
+            class: Class::Eager,
+            space: Space(1),
+            message,
+            tag: Tag(1),
+            offset: 0,
+            total: 4,
+            immediate: None,
+            wants_match: false,
+            len: 4,
+            ahead: 0,
+        };
+        messages.bulk.hold(NOW, row, &head, b"held", stage).expect("room")
+    }
+
+    fn left_of(messages: &Messages, row: u32) -> Vec<u32> {
+        messages.bulk.arrivals_of(row).map(|(_, arrival)| arrival.message).collect()
+    }
+
+    /// What a peer costs that comes and goes does not grow with what others let lie.
+    #[test]
+    fn the_end_of_an_association_looks_at_what_that_peer_sent() {
+        let mut messages = messages_of(3);
+        for message in 0..30 {
+            hold(&mut messages, message % 3, message / 3, Stage::Early);
+        }
+        for row in 0..2 {
+            messages.end_arrivals(NOW, row, None, Failure::Closing);
+            messages.bulk.drop_transfers(row);
+            messages.bulk.accepted_below(row);
+            messages.forget_messages(NOW, row);
+        }
+        assert_eq!(messages.bulk.searched_count(), 0, "none is searched for among all");
+        assert_eq!((left_of(&messages, 0), left_of(&messages, 1)), (vec![], vec![]));
+        assert_eq!(left_of(&messages, 2), (0..10).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_here_of_a_peer_is_known_in_whatever_order_it_goes() {
+        for gone in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut messages = messages_of(2);
+            let slots: Vec<u32> = (0..3)
+                .map(|message| {
+                    hold(&mut messages, 1, message, Stage::Unexpected);
+                    hold(&mut messages, 0, message, Stage::Unexpected)
+                })
+                .collect();
+            let mut left = vec![2, 1, 0];
+            for message in gone {
+                messages.bulk.remove_arrival(slots[message as usize]);
+                left.retain(|&other| other != message);
+                assert_eq!(left_of(&messages, 0), left);
+            }
+            assert_eq!(left_of(&messages, 1), [2, 1, 0]);
         }
     }
 }

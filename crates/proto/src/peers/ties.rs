@@ -2,23 +2,31 @@
 //!
 //! As long as there is any, the peer's row stays known (PROTOCOL §3.15); and of whom something is waited for is asked now and then whether it lives (§4.2).
 
+use crate::base::slab::NONE;
+
 /// What hangs on one row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Ties {
     /// Posted receives that name the peer as their source.
     directed_count: u32,
-    /// Arrivals of the peer there are, whatever their stage.
-    kept_count: u32,
-    /// Those of them that are known by their numbers: they wait for their turn, or for more of their bytes.
+    /// Of the arrivals of the peer, whatever their stage, the one that came last: each knows the one before. NONE: there are none.
+    newest_kept: u32,
+    /// How many of them are known by their numbers: they wait for their turn, or for more of their bytes.
     arrival_count: u32,
     /// The peer's places in lists of those who may use a region.
     permitted_count: u32,
 }
 
+impl Default for Ties {
+    fn default() -> Self {
+        Self { directed_count: 0, newest_kept: NONE, arrival_count: 0, permitted_count: 0 }
+    }
+}
+
 impl Ties {
     /// The application waits for the peer, or has not yet taken what it sent, or lets it use a region.
     pub(super) fn hold_row(&self) -> bool {
-        self.directed_count > 0 || self.kept_count > 0 || self.permitted_count > 0
+        self.directed_count > 0 || self.newest_kept != NONE || self.permitted_count > 0
     }
 
     /// Something of the peer's is waited for.
@@ -49,16 +57,16 @@ impl Ties {
 
 /// Arrivals.
 impl Ties {
-    /// A message of the peer is here.
+    /// The message of the peer that came last of those that are here, or NONE.
     #[inline(always)]
-    pub(crate) fn on_kept(&mut self) {
-        self.kept_count += 1;
+    pub(crate) fn newest_kept(&self) -> u32 {
+        self.newest_kept
     }
 
-    /// A message of the peer is gone.
+    /// Another is the newest, or NONE is here any more.
     #[inline(always)]
-    pub(crate) fn on_dropped(&mut self) {
-        self.kept_count -= 1;
+    pub(crate) fn set_newest_kept(&mut self, slot: u32) {
+        self.newest_kept = slot;
     }
 
     /// A message is known by its number from now on.
@@ -104,12 +112,12 @@ mod tests {
         ties.on_directed();
         assert!(ties.hold_row() && ties.are_waiting() && ties.has_directed());
         ties.on_directed_over();
-        ties.on_kept();
+        ties.set_newest_kept(5);
         assert!(ties.hold_row() && !ties.are_waiting(), "it is here");
         ties.on_numbered();
         assert!(ties.has_numbered() && ties.are_waiting(), "more of it is to come");
         ties.on_number_over();
-        ties.on_dropped();
+        ties.set_newest_kept(NONE);
         ties.on_permitted();
         assert!(ties.hold_row() && !ties.are_waiting());
         ties.on_permitted_over();
