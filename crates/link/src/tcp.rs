@@ -241,7 +241,7 @@ impl Tcp {
             return Outcome::Over;
         };
         if stream.from.is_none() {
-            self.incoming.read_greeting(slot, self.now, &mut self.counters);
+            self.incoming.read_greeting(slot, self.now, &self.outgoing, &mut self.counters);
             return Outcome::Nothing;
         }
         let may_land = is_only || self.bulk == Some(slot);

@@ -2,6 +2,9 @@
 //!
 //! A stream is a stranger's until its first bytes said whose it is. Strangers are few and have little time, so that whoever only
 //! connects takes no place from those who send.
+//!
+//! A greeting costs nothing either: that frames are genuine only the protocol knows. But it answers nobody else, so who was sent
+//! something is a peer, and keeps its place while others who greeted make room among themselves.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::Counters;
 use super::greeting::{self, GREETING_LEN};
 use super::key::Key;
+use super::outgoing::Outgoing;
 use crate::Locator;
 use crate::mem::{MemoryId, Written};
 use crate::sys::poll::{self, Poll};
@@ -50,6 +54,8 @@ pub(super) struct Stream {
     pub(super) placed: Option<Placed>,
     /// So many reads without a landing bring little at a time, for payload landed of late.
     pub(super) short_left: u32,
+    /// Something was sent to where it comes from. It stays so, also when the stream to there has gone.
+    is_answered: bool,
     /// When it brought something last, in calls of `receive`.
     used_at: u64,
 }
@@ -173,6 +179,7 @@ impl Incoming {
             record: Vec::new(),
             placed: None,
             short_left: 0,
+            is_answered: false,
             used_at: now,
         });
     }
@@ -183,7 +190,13 @@ impl Incoming {
     }
 
     /// Reads the greeting of a stranger, and no byte more.
-    pub(super) fn read_greeting(&mut self, slot: usize, now: u64, counters: &mut Counters) {
+    pub(super) fn read_greeting(
+        &mut self,
+        slot: usize,
+        now: u64,
+        outgoing: &Outgoing,
+        counters: &mut Counters,
+    ) {
         let Some(stream) = self.get_mut(slot) else { return };
         counters.calls_in += 1;
         match stream.socket.receive(&mut stream.greeting[stream.greeting_len..]) {
@@ -206,18 +219,26 @@ impl Incoming {
         self.stranger_count -= 1;
         self.greeted_count += 1;
         if self.greeted_count > self.count_max {
-            self.make_room(slot, counters);
+            self.make_room(slot, outgoing, counters);
         }
     }
 
-    /// Closes the stream that brought nothing for longest, but for the one just greeted. If one host has more than half of all, then of
-    /// that host's: who opens many streams takes no place from others.
-    fn make_room(&mut self, newest: usize, counters: &mut Counters) {
+    /// Closes the stream that brought nothing for longest, but for the one just greeted: one of those that were never answered, as long
+    /// as these have more than a quarter of all, else of the others. If one host has more than half of all, then of that host's: who opens
+    /// many streams takes no place from others.
+    fn make_room(&mut self, newest: usize, outgoing: &Outgoing, counters: &mut Counters) {
+        for stream in self.streams.iter_mut().flatten() {
+            stream.is_answered |= stream.from.is_some_and(|from| outgoing.leads_to(&from));
+        }
         let greeted = || self.each().filter(|(_, stream)| stream.from.is_some());
         let count_of = |ip: IpAddr| greeted().filter(|(_, stream)| stream.ip == ip).count();
         let is_crowd = |stream: &Stream| count_of(stream.ip) > self.count_max.div_ceil(2);
+        let new_count = greeted().filter(|(_, stream)| !stream.is_answered).count();
+        let keeps_answered = new_count > self.count_max.div_ceil(4);
         let others = greeted().filter(|&(slot, _)| slot != newest);
-        let idle = others.min_by_key(|(_, stream)| (!is_crowd(stream), stream.used_at));
+        let idle = others.min_by_key(|(_, stream)| {
+            (stream.is_answered == keeps_answered, !is_crowd(stream), stream.used_at)
+        });
         if let Some(slot) = idle.map(|(slot, _)| slot) {
             self.close(slot);
             counters.streams_closed += 1;

@@ -127,6 +127,11 @@ impl Outgoing {
         self.broken.pop()
     }
 
+    /// Whether a stream leads there.
+    pub(super) fn leads_to(&self, to: &Locator) -> bool {
+        self.find(to).is_some()
+    }
+
     /// Where the stream to a place is.
     fn find(&self, to: &Locator) -> Option<usize> {
         let is_it = |slot: &Option<Stream>| slot.as_ref().is_some_and(|stream| stream.to == *to);

@@ -238,3 +238,28 @@ fn one_host_with_many_streams_takes_no_place_from_another() {
     assert_eq!((counter(&peer, "streams_opened"), counter(&peer, "streams_broken")), (1, 0));
     assert_eq!(many.iter().filter(|stream| !is_closed(stream)).count(), 3);
 }
+
+#[test]
+fn a_crowd_of_addresses_takes_no_stream_from_who_is_answered() {
+    let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut link = Tcp::open(&TcpConfig { incoming_count_max: 4, ..TcpConfig::at(bind) }).unwrap();
+    let (mut peer, mut memory) = (open_at(Ipv4Addr::new(127, 0, 0, 2)), Table::default());
+    let burst = burst_of(link.locator(), [&b"still here"[..]]);
+    peer.send(&burst, 0, &mut memory).unwrap();
+    frames(&mut link, &mut [&mut peer], 1);
+    link.send(&burst_of(peer.locator(), [&b"you are known"[..]]), 0, &mut memory).unwrap();
+    frames(&mut peer, &mut [&mut link], 1);
+    let crowd: Vec<_> = (3..13)
+        .map(|last| {
+            let mut one = open_at(Ipv4Addr::new(127, 0, 0, last));
+            one.send(&burst_of(link.locator(), [&b"me too"[..]]), 0, &mut memory).unwrap();
+            assert_eq!(frames(&mut link, &mut [&mut one], 1)[0].0, one.locator());
+            assert!(link.incoming.count() <= 4);
+            one
+        })
+        .collect();
+    peer.send(&burst, 0, &mut memory).unwrap();
+    assert_eq!(frames(&mut link, &mut [&mut peer], 1)[0].0, peer.locator());
+    assert_eq!((counter(&peer, "streams_opened"), counter(&peer, "streams_broken")), (1, 0));
+    drop(crowd);
+}
