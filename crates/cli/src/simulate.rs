@@ -80,9 +80,10 @@ pub(crate) struct Args {
     /// switches `receive` and `send`.
     #[arg(long, conflicts_with = "over")]
     halves: bool,
-    /// Play only this of each seed, and of every seed: messages (with one-sided operations), streams, or portals. Without it every
-    /// fourth seed has streams beside its messages, and every fourth Portals.
-    #[arg(long, value_name = "PART", conflicts_with_all = ["over", "seed"])]
+    /// Play only this of each seed, and of every seed: messages (with one-sided operations), adversaries (those with a peer among them that
+    /// is valid but unhelpful), streams, or portals. Without it every second seed has an adversary, every fourth streams beside its messages,
+    /// and every fourth Portals.
+    #[arg(long, value_name = "PART", conflicts_with = "over")]
     only: Option<Parts>,
     /// End --runs with one number for every frame that was sent and every event: the same seeds give the same number as long as
     /// nothing behaves differently.
@@ -158,7 +159,8 @@ fn parse_seeds(text: &str) -> Result<Vec<u64>> {
 
 fn replay(args: &Args, seed: u64, conduct: Conduct) -> Result<bool> {
     quiet_panics();
-    let scenario = draw(seed);
+    let parts = args.only.unwrap_or_default();
+    let scenario = parts.scenario_of(seed);
     let mut tracer = Tracer::new(Some(Box::new(BufWriter::new(io::stdout()))), 0);
     if let Some(path) = &args.pcapng {
         let file =
@@ -168,8 +170,10 @@ fn replay(args: &Args, seed: u64, conduct: Conduct) -> Result<bool> {
     println!("{}", summary(&scenario));
     let tracer = Rc::new(RefCell::new(tracer));
     let mut outcome = play(&scenario, conduct, Some(Rc::clone(&tracer)));
-    outcome.violations.extend(play_streams(seed, conduct).0);
-    outcome.violations.extend(play_portals(seed, conduct).0);
+    if args.only.is_none() {
+        outcome.violations.extend(play_streams(seed, conduct).0);
+        outcome.violations.extend(play_portals(seed, conduct).0);
+    }
     tracer.borrow_mut().finish().context("cannot write the trace")?;
     let stats = &outcome.stats;
     println!(
@@ -191,6 +195,9 @@ fn summary(scenario: &Scenario) -> String {
         scenario.nodes.len(),
         scenario.send_count()
     );
+    if let Some(adversary) = &scenario.adversary {
+        text += &format!("\n{adversary:?}");
+    }
     text += &format!("\nweather {:?}\nline {:?}", scenario.weather, scenario.line);
     for (index, node) in scenario.nodes.iter().enumerate() {
         text += &format!(
@@ -325,7 +332,8 @@ fn report(args: &Args, failed: &[Failed], conduct: Conduct) -> Result<()> {
     let Some(first) = smallest.filter(|_| !args.no_shrink) else { return Ok(()) };
     println!("\nmaking seed {} smaller …", first.seed);
     io::stdout().flush()?;
-    let (scenario, violations) = shrink(&draw(first.seed), conduct);
+    let parts = if first.is_beset() { Parts::Adversaries } else { Parts::Messages };
+    let (scenario, violations) = shrink(&parts.scenario_of(first.seed), conduct);
     println!("{}", summary(&scenario));
     println!(
         "tags are numbered: {}, heals at {} ns",
@@ -340,7 +348,8 @@ fn report(args: &Args, failed: &[Failed], conduct: Conduct) -> Result<()> {
     play(&scenario, conduct, Some(Rc::clone(&tracer)));
     tracer.borrow_mut().close_line();
     print_ends(&tracer.borrow().last().collect::<Vec<_>>());
-    println!("replay the whole: packhorse sim --seed {}", first.seed);
+    let part = if first.is_beset() { "adversaries" } else { "messages" };
+    println!("replay the whole: packhorse sim --seed {} --only {part}", first.seed);
     Ok(())
 }
 

@@ -62,6 +62,7 @@ pub fn draw(seed: u64) -> Scenario {
         steps,
         heal_at_ns: 0,
         drain_caps: Vec::new(),
+        adversary: None,
     };
     scenario.heal_at_ns = heal_at_ns(&scenario, horizon_ns);
     scenario.drain_caps = draw_drain(&mut rng, &scenario);

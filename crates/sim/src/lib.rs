@@ -15,6 +15,7 @@
 //! ```text
 //!   scenario, draw        what applications and network do in a run, and how that follows from a seed
 //!   traffic, onesided     the parts of a drawing: messages, one-sided operations
+//!   adversary             one node more, that keeps to the letter of the rules and helps nobody; adversary/filter: its frames
 //!   world                 endpoints, network and clock; world/calls: what an application can do, world/turn: a moment
 //!   memory, pattern       the application's memory, and bytes that tell a receiver whose they are
 //!   player                a scenario played; player/posts, player/operate: its steps, player/ending: how it comes to rest
@@ -32,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adversary;
 pub mod digest;
 mod draw;
 pub mod memory;
@@ -53,6 +55,7 @@ mod traffic;
 mod undo;
 pub mod world;
 
+pub use adversary::draw_beset;
 pub use draw::draw;
 pub use packhorse_link::sim::Rng;
 pub use player::Outcome;

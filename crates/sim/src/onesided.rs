@@ -191,10 +191,7 @@ pub(crate) fn expose(scenario: &Scenario, world: &mut World, node: NodeId) {
     if operations().next().is_none() {
         return;
     }
-    let ends = operations().filter(|operate| u32::from(operate.to) == node.0).map(|operate| {
-        if let Deed::Put { offset, len, .. } = operate.deed { offset + len } else { 0 }
-    });
-    let puts_len = ends.max().unwrap_or(0);
+    let puts_len = scenario.puts_len(node.0 as u8);
     let cells_len = CELL_LEN * scenario.nodes.len() as u64;
     let regions = [
         (PUTS, puts_len, Access::ALL, Permitted::Everybody),

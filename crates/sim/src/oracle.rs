@@ -120,6 +120,8 @@ pub(crate) struct Oracle {
     is_named_by_tag: bool,
     /// Losing a peer needs a reason: there is none in this scenario.
     nobody_may_go: bool,
+    /// Nothing is promised between this node and the others but that nothing wrong is delivered.
+    adversary: Option<u8>,
     pub(crate) messages: Vec<Option<Message>>,
     pub(crate) receives: Vec<Option<Receive>>,
     operations: Vec<Option<Operation>>,
@@ -158,6 +160,7 @@ impl Oracle {
             clock: 0,
             is_named_by_tag,
             nobody_may_go,
+            adversary: None,
             messages: vec![None; label_count as usize],
             receives: vec![None; label_count as usize],
             operations: Vec::new(),
@@ -175,6 +178,33 @@ impl Oracle {
             whole_count: 0,
             failed_count: 0,
         }
+    }
+
+    /// This node keeps to the letter of the rules only.
+    pub(crate) fn distrust(&mut self, node: u8) {
+        self.adversary = Some(node);
+    }
+
+    /// Whether the adversary is one of two.
+    fn is_beset(&self, a: u8, b: u8) -> bool {
+        self.adversary.is_some_and(|adversary| [a, b].contains(&adversary))
+    }
+
+    /// Whether one of two that loses the other, or a message on the way, needs a reason, and the scenario has none.
+    fn needs_reason(&self, a: u8, b: u8) -> bool {
+        self.nobody_may_go && !self.is_beset(a, b)
+    }
+
+    /// Requests of the others that are open and that only the adversary could end.
+    pub(crate) fn open_with(&self, adversary: u8) -> Vec<u32> {
+        let sends = self.messages.iter().flatten().filter(|message| {
+            let is_open = message.result.is_none() && message.how != How::Copied;
+            is_open && !message.cancelled && message.to == adversary
+        });
+        let operations = self.open_operations().filter(|it| it.to == adversary && !it.cancelled);
+        let labels = sends.map(|message| (message.from, message.label));
+        let labels = labels.chain(operations.map(|it| (it.from, it.label)));
+        labels.filter(|&(from, _)| from != adversary).map(|(_, label)| label).collect()
     }
 
     pub(crate) fn tick(&mut self) -> u64 {
@@ -203,7 +233,11 @@ impl Oracle {
         let label = message.label;
         self.post_order.push(label);
         self.waiting.push(label);
-        self.messages[label as usize] = Some(message);
+        let index = label as usize;
+        if self.messages.len() <= index {
+            self.messages.resize(index + 1, None);
+        }
+        self.messages[index] = Some(message);
     }
 
     /// A receive was posted, or a claim made.

@@ -23,6 +23,7 @@ use crate::world::{Spec, Trains, World};
 mod ending;
 mod operate;
 mod posts;
+mod renewal;
 
 /// More moments than this in one run: it would never end.
 const TURN_COUNT_MAX: u64 = 300_000;
@@ -56,8 +57,12 @@ pub(crate) struct Player<'a> {
     /// A node got a new address and was not told of it, and its peers can only find out when it speaks.
     has_moved_unawares: bool,
     last_event_at: Instant,
+    /// When more receives were posted last, beside an adversary.
+    drained_at: Instant,
     event_count: u64,
     payload: Vec<u8>,
+    /// When the adversary is somebody else.
+    renewal_at: Instant,
     stats: Stats,
     tracer: Option<Rc<RefCell<Tracer>>>,
 }
@@ -110,13 +115,17 @@ impl<'a> Player<'a> {
         let mut oracle =
             Oracle::new(node_count, labels, scenario.is_named_by_tag, nobody_may_go(scenario));
         oracle.know(scenario.nodes.iter().map(|node| &node.settings));
+        if let Some(adversary) = scenario.adversary {
+            world.set_habit(adversary.habit);
+            oracle.distrust(adversary.node);
+        }
         Self {
             scenario,
             world,
             oracle,
             undos: Undos::default(),
             deferred: Vec::new(),
-            spaces: space_count(scenario),
+            spaces: scenario.space_count(),
             next_label: labels,
             first_drain: labels,
             drain_count: 0,
@@ -124,8 +133,10 @@ impl<'a> Player<'a> {
             is_ending: false,
             has_moved_unawares: false,
             last_event_at: Instant(0),
+            drained_at: Instant(0),
             event_count: 0,
             payload: Vec::new(),
+            renewal_at: renewal::first_at(scenario),
             stats: Stats::default(),
             tracer,
         }
@@ -150,6 +161,9 @@ impl<'a> Player<'a> {
             self.count_life(node);
         }
         self.stats.note_scenario(self.scenario);
+        if let Some(adversary) = self.scenario.adversary {
+            self.stats.meet(adversary.habit.name(), self.world.habit_count() > 0);
+        }
         self.stats.note_network(self.world.net().counters());
         self.stats.moved_count = self.oracle.whole_count;
         self.stats.failed_count = self.oracle.failed_count;
@@ -212,7 +226,7 @@ impl<'a> Player<'a> {
     }
 
     fn turn_to(&mut self, at_ns: u64) {
-        while !self.has_failed() && self.world.turn(Instant(at_ns)) {
+        while !self.has_failed() && self.turn(Instant(at_ns)) {
             self.see_events();
         }
         self.see_events();
@@ -387,11 +401,6 @@ fn draw_trains(seed: u64, name: u8) -> Trains {
     let count_max = if rng.chance(500_000) { rng.range(1..=64) as usize } else { 0 };
     let len_max = if rng.chance(750_000) { 64_000 } else { rng.range(1_000..=10_000) as usize };
     Trains { count_max, len_max, lands: rng.chance(500_000) }
-}
-
-fn space_count(scenario: &Scenario) -> u8 {
-    let space = |action: &Action| if let Action::Send(send) = action { send.space } else { 0 };
-    scenario.steps.iter().map(|step| space(&step.action)).max().unwrap_or(0) + 1
 }
 
 /// Whether nothing in the scenario can make anybody lose a peer.

@@ -14,6 +14,7 @@ use packhorse_link::Link;
 #[cfg(feature = "sabotage")]
 pub use packhorse_proto::Sabotage;
 
+use crate::adversary::draw_beset;
 use crate::digest::Digest;
 use crate::draw::draw;
 use crate::player::{Outcome, Player};
@@ -27,20 +28,26 @@ use crate::world::World;
 /// Streams are played for seeds that are multiples of this, Portals for those halfway between.
 const PARTS_EVERY: u64 = 4;
 
-/// What violations of streams, and of Portals, begin with.
+/// Seeds that are not multiples of this have an adversary in their scenario.
+const PLAIN_EVERY: u64 = 2;
+
+/// What violations of streams, of Portals, and of a scenario with an adversary begin with.
+const BESET: &str = "beset: ";
 const OF_STREAMS: &str = "streams: ";
 const OF_PORTALS: &str = "portals: ";
 
 /// What is played of a seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parts {
-    /// Its scenario; of every fourth seed its streams, of every fourth its Portals.
+    /// Its scenario, of every second seed with an adversary; of every fourth its streams, of every fourth its Portals.
     #[default]
     Usual,
-    /// All three.
+    /// All four.
     All,
     /// Its scenario: messages and one-sided operations.
     Messages,
+    /// Its scenario with an adversary.
+    Adversaries,
     /// Its streams.
     Streams,
     /// Its Portals.
@@ -48,15 +55,36 @@ pub enum Parts {
 }
 
 impl Parts {
-    fn has_messages(self) -> bool {
-        matches!(self, Self::Usual | Self::All | Self::Messages)
+    fn has_messages(self, seed: u64) -> bool {
+        match self {
+            Self::Usual => seed.is_multiple_of(PLAIN_EVERY),
+            Self::All | Self::Messages => true,
+            Self::Adversaries | Self::Streams | Self::Portals => false,
+        }
+    }
+
+    fn has_adversary(self, seed: u64) -> bool {
+        match self {
+            Self::Usual => !seed.is_multiple_of(PLAIN_EVERY),
+            Self::All | Self::Adversaries => true,
+            Self::Messages | Self::Streams | Self::Portals => false,
+        }
+    }
+
+    /// The scenario that is replayed for a seed: the one with an adversary where the seed has no other.
+    pub fn scenario_of(self, seed: u64) -> Scenario {
+        match self {
+            Self::Usual if self.has_adversary(seed) => draw_beset(seed),
+            Self::Adversaries => draw_beset(seed),
+            _ => draw(seed),
+        }
     }
 
     fn has_streams(self, seed: u64) -> bool {
         match self {
             Self::Usual => seed.is_multiple_of(PARTS_EVERY),
             Self::All | Self::Streams => true,
-            Self::Messages | Self::Portals => false,
+            Self::Messages | Self::Adversaries | Self::Portals => false,
         }
     }
 
@@ -64,7 +92,7 @@ impl Parts {
         match self {
             Self::Usual => seed % PARTS_EVERY == PARTS_EVERY / 2,
             Self::All | Self::Portals => true,
-            Self::Messages | Self::Streams => false,
+            Self::Messages | Self::Adversaries | Self::Streams => false,
         }
     }
 }
@@ -75,9 +103,10 @@ impl FromStr for Parts {
     fn from_str(word: &str) -> Result<Self, String> {
         match word {
             "messages" => Ok(Self::Messages),
+            "adversaries" => Ok(Self::Adversaries),
             "streams" => Ok(Self::Streams),
             "portals" => Ok(Self::Portals),
-            _ => Err("there are messages, streams and portals".into()),
+            _ => Err("there are messages, adversaries, streams and portals".into()),
         }
     }
 }
@@ -155,13 +184,19 @@ pub fn play_over(
 
 /// Plays what there is to play of a seed.
 pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
-    let mut outcome = match conduct.parts.has_messages() {
+    let mut outcome = match conduct.parts.has_messages(seed) {
         true => play(&draw(seed), conduct, None),
         false => {
             let (violations, stats) = (Vec::new(), Stats::default());
             Outcome { violations, stats, digest: Digest::default() }
         }
     };
+    if conduct.parts.has_adversary(seed) {
+        let Outcome { violations, stats, digest } = play(&draw_beset(seed), conduct, None);
+        outcome.violations.extend(violations.iter().map(|what| format!("{BESET}{what}")));
+        outcome.digest.note(digest);
+        outcome.stats.merge(&stats);
+    }
     if conduct.parts.has_streams(seed) {
         let (violations, digest) = play_streams(seed, conduct);
         outcome.violations.extend(violations);
@@ -235,6 +270,11 @@ impl Failed {
     pub fn is_of_scenario(&self) -> bool {
         let is_other = |text: &String| text.starts_with(OF_STREAMS) || text.starts_with(OF_PORTALS);
         self.violations.iter().any(|violation| !is_other(violation))
+    }
+
+    /// Whether its scenario failed with an adversary in it only.
+    pub fn is_beset(&self) -> bool {
+        self.violations.first().is_some_and(|violation| violation.starts_with(BESET))
     }
 }
 

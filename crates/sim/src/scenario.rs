@@ -9,7 +9,8 @@ use std::fmt;
 use packhorse_link::sim::{Conditions, CutId, Directions, Line, NodeId, Who};
 use packhorse_proto::{Limits, Settings};
 
-use crate::onesided::Operate;
+use crate::adversary::Adversary;
+use crate::onesided::{Deed, Operate};
 use crate::world::{PortSpec, World};
 
 /// Tag bits that number the message where `Scenario::is_named_by_tag`; every criteria ignores them then.
@@ -38,6 +39,8 @@ pub struct Scenario {
     pub heal_at_ns: u64,
     /// Capacities of the receives that drain, taken in turn.
     pub drain_caps: Vec<u64>,
+    /// Who of the nodes keeps to the letter of the rules only.
+    pub adversary: Option<Adversary>,
 }
 
 /// One endpoint.
@@ -280,6 +283,7 @@ impl Scenario {
     /// their own. Damage is among them, so payload is checked.
     pub fn of_applications(&self) -> Self {
         let mut calm = self.clone();
+        assert!(calm.adversary.is_none(), "its filter is in the simulated network");
         calm.steps.retain(|step| {
             let is_end = matches!(step.action, Action::Close | Action::Forget { .. });
             step.action.is_by_application() && !is_end
@@ -297,6 +301,30 @@ impl Scenario {
     /// Messages posted.
     pub fn send_count(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.action, Action::Send(_))).count()
+    }
+
+    /// Matching spaces in use.
+    pub(crate) fn space_count(&self) -> u8 {
+        let space = |action: &Action| if let Action::Send(send) = action { send.space } else { 0 };
+        self.steps.iter().map(|step| space(&step.action)).max().unwrap_or(0) + 1
+    }
+
+    /// Bytes of a node's memory that are put there.
+    pub(crate) fn puts_len(&self, node: u8) -> u64 {
+        let end = |step: &Step| match &step.action {
+            Action::Operate(Operate { to, deed: Deed::Put { offset, len, .. }, .. })
+                if *to == node =>
+            {
+                offset + len
+            }
+            _ => 0,
+        };
+        self.steps.iter().map(end).max().unwrap_or(0)
+    }
+
+    /// Whether a node is the adversary.
+    pub(crate) fn is_adversary(&self, node: u8) -> bool {
+        self.adversary.is_some_and(|adversary| adversary.node == node)
     }
 
     /// The longest message.

@@ -165,6 +165,8 @@ fn without_node(scenario: &Scenario, gone: u8) -> Scenario {
     let mut rest = scenario.clone();
     rest.nodes.remove(usize::from(gone));
     let moved = |node: &mut u8| *node -= u8::from(*node > gone);
+    rest.adversary = rest.adversary.filter(|adversary| adversary.node != gone);
+    rest.adversary.iter_mut().for_each(|adversary| moved(&mut adversary.node));
     rest.steps.retain_mut(|step| {
         if let Action::Cut(cut) = &mut step.action {
             cut.others.retain(|&other| other != gone);

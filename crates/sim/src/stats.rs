@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use crate::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 40] = [
+pub const THINGS: [&str; 46] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -49,6 +49,12 @@ pub const THINGS: [&str; 40] = [
     "Portals: set off by a counter",
     "Portals: events lost",
     "Portals: peer lost",
+    "adversary: never grants",
+    "adversary: ignores Refuse",
+    "adversary: sends half",
+    "adversary: batches",
+    "adversary: renews for ever",
+    "adversary: names others' locators",
 ];
 
 /// What must occur in at least 5 % of runs: the first of `THINGS`.

@@ -30,6 +30,7 @@ use packhorse_proto::{
     Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret, Settings,
 };
 
+use crate::adversary::{Filter, Habit};
 use crate::digest::Digest;
 use crate::memory::AppMemory;
 use crate::real::{Port, Real};
@@ -155,6 +156,8 @@ pub struct World {
     delivery: Delivery,
     /// What ports in memory tell of.
     told: Told,
+    /// Stands between one of the nodes and the network.
+    filter: Option<Filter>,
 }
 
 /// Building.
@@ -178,6 +181,7 @@ impl World {
             origin: None,
             delivery: Delivery::default(),
             told: Told::default(),
+            filter: None,
         }
     }
 
@@ -284,6 +288,24 @@ impl World {
     pub fn sabotage(&mut self, fault: packhorse_proto::Sabotage) {
         self.sabotage = Some(fault);
         self.nodes.iter_mut().for_each(|node| node.core.endpoint().sabotage(fault));
+    }
+
+    /// From now on the last node has this habit.
+    ///
+    /// # Panics
+    /// If there is no node.
+    pub fn set_habit(&mut self, habit: Habit) {
+        let last = self.nodes.last().expect("a node");
+        let (id, secret) = (last.id, last.core.rules().address().secret);
+        let others = self.nodes[..id.0 as usize].iter();
+        let ports = others.flat_map(|node| (0..node.spec.ports).map(|port| node.id.port(port)));
+        let locators = ports.map(|port| Locator(self.net.locator(port))).collect();
+        self.filter = Some(Filter::new(id, habit, secret, locators));
+    }
+
+    /// How often the habit showed.
+    pub fn habit_count(&self) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.acted_count)
     }
 
     /// The network, to set conditions and read counters.
@@ -417,6 +439,9 @@ impl World {
         let life = self.node(node).life + 1;
         let (name, spec) = (self.node(node).name, &self.node(node).spec);
         let core = self.open(name, life, spec, self.simulated_ports(node, name, life, spec));
+        if let Some(filter) = self.filter.as_mut().filter(|filter| filter.node == node) {
+            filter.renew();
+        }
         let entry = &mut self.nodes[node.0 as usize];
         entry.core = core;
         entry.rows.clear();

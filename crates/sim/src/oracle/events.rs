@@ -12,6 +12,14 @@ impl Oracle {
     /// An application saw an event.
     pub(crate) fn on_event(&mut self, world: &mut World, node: u8, event: Event) {
         self.tick();
+        let before = self.violations.len();
+        self.see(world, node, event);
+        if self.adversary == Some(node) {
+            self.violations.truncate(before); // whoever keeps no promises is promised nothing
+        }
+    }
+
+    fn see(&mut self, world: &mut World, node: u8, event: Event) {
         match event {
             Event::Sent { .. } => self.on_sent(world, node, event),
             Event::Received { .. } => self.on_received(world, node, event),
@@ -71,7 +79,7 @@ impl Oracle {
         let other = other.0 as u8;
         let pair = self.pair(node, other);
         self.broken[pair] = true;
-        if self.nobody_may_go && !self.standings[usize::from(other)].is_leaving {
+        if self.needs_reason(node, other) && !self.standings[usize::from(other)].is_leaving {
             self.violation(format!(
                 "node {node} lost node {other} ({reason:?}), but nothing happened to it"
             ));
@@ -95,6 +103,7 @@ impl Oracle {
             return self
                 .violation(format!("send #{user} ended twice: {before:?}, then {result:?}"));
         }
+        let to = message.to;
         (message.result, message.told_len) = (Some(result), placed_len);
         if !message.cancelled {
             world.memory(NodeId(node.into())).end(message.buf.expect("in place"));
@@ -106,7 +115,7 @@ impl Oracle {
         if let Err(failure) = result {
             self.failed_count += 1;
             self.standings[usize::from(node)].gave_up |= failure == Failure::Closing;
-            if self.nobody_may_go
+            if self.needs_reason(node, to)
                 && !matches!(failure, Failure::Cancelled | Failure::CancelledByPeer)
             {
                 self.violation(format!(
@@ -148,6 +157,7 @@ impl Oracle {
             return;
         };
         let Some(label) = self.receive_of(node, req, user, "Received") else { return };
+        let source = world.node_of(NodeId(node.into()), envelope.source).map(|it| it.0 as u8);
         let (at, memory) = (self.clock, world.memory(NodeId(node.into())));
         let receive = self.receive_mut(label);
         receive.took_count += 1;
@@ -181,7 +191,8 @@ impl Oracle {
             {
                 self.violation(format!("receive #{label}: {what}"));
             }
-        } else if self.nobody_may_go
+        } else if source.is_none_or(|source| self.needs_reason(node, source))
+            && self.nobody_may_go
             && !matches!(result, Err(Failure::CancelledByPeer | Failure::Cancelled))
         {
             self.violation(format!(
@@ -351,7 +362,9 @@ impl Oracle {
         let Some(label) = self.receive_of(node, req, user, "Unlinked") else { return };
         let at = self.clock;
         let is_leaving = self.standings[usize::from(node)].is_leaving;
-        let nobody_may_go = self.nobody_may_go;
+        let source = self.receive(label).wanted.source;
+        let nobody_may_go =
+            self.nobody_may_go && self.adversary.is_none_or(|it| source != Some(it));
         let receive = self.receive_mut(label);
         receive.ended = Some(at);
         let is_cancelled = receive.cancelled.is_some();

@@ -96,7 +96,8 @@ impl Oracle {
 
     /// Whether an operation may end so.
     fn is_sound(&self, operation: &Operation, result: Result<(), Failure>) -> bool {
-        let may_go = !self.nobody_may_go || self.standings[usize::from(operation.to)].is_leaving;
+        let may_go = !self.needs_reason(operation.from, operation.to)
+            || self.standings[usize::from(operation.to)].is_leaving;
         match (result, operation.deed) {
             (Err(Failure::Cancelled), _) => operation.cancelled,
             (_, _) if operation.cancelled => false,
@@ -158,6 +159,7 @@ impl Oracle {
             to.life == it.to_life
                 && self.is_same_life(it.from, it.from_life)
                 && !self.broken[self.pair(it.from, it.to)]
+                && !self.is_beset(it.from, it.to)
                 && !it.cancelled
                 && matches!(it.result, None | Some(Ok(())))
         };

@@ -8,7 +8,8 @@ use crate::scenario::How;
 impl Oracle {
     /// Whether everything that must happen to a message has happened. `strictly`: also where an exception might apply.
     fn is_settled(&self, message: &Message, strictly: bool) -> bool {
-        if !self.is_same_life(message.from, message.from_life) {
+        let is_beset = self.is_beset(message.from, message.to);
+        if is_beset || !self.is_same_life(message.from, message.from_life) {
             return true;
         }
         if message.how != How::Copied {
@@ -61,7 +62,7 @@ impl Oracle {
             }
             self.waiting.pop();
         }
-        self.open_operations().next().is_none()
+        !self.open_operations().any(|it| !self.is_beset(it.from, it.to))
     }
 
     /// Who still waits for what.
@@ -69,7 +70,8 @@ impl Oracle {
         let messages =
             self.waiting.iter().filter_map(|&label| self.messages[label as usize].as_ref());
         let open = messages.filter(|message| !self.is_settled(message, false));
-        let operations = self.open_operations().map(|it| format!("{it:?}"));
+        let operations = self.open_operations().filter(|it| !self.is_beset(it.from, it.to));
+        let operations = operations.map(|it| format!("{it:?}"));
         operations.chain(open.map(|message| {
             let (event, taken) = (message.result, message.taken.is_some());
             format!(
@@ -83,13 +85,15 @@ impl Oracle {
     /// Everything has come to rest: what is cancelled from now on was free all the time.
     pub(crate) fn on_quiet(&mut self) {
         self.quiet_since = self.tick();
-        self.ends_well = self.nobody_may_go && self.is_nobody_lost();
+        self.ends_well = self.nobody_may_go && self.adversary.is_none() && self.is_nobody_lost();
     }
 
-    /// Whether everybody who ever was is there, and nobody lost another.
+    /// Whether everybody who ever was is there, and nobody lost another; but for the adversary.
     pub(crate) fn is_nobody_lost(&self) -> bool {
         let is_first_life = |standing: &Standing| standing.life == 0 && !standing.is_leaving;
-        self.standings.iter().all(is_first_life) && !self.broken.contains(&true)
+        let nodes = (0..self.standings.len() as u8).filter(|&node| self.adversary != Some(node));
+        nodes.clone().all(|node| is_first_life(&self.standings[usize::from(node)]))
+            && !nodes.clone().any(|a| nodes.clone().any(|b| self.broken[self.pair(a, b)]))
     }
 
     /// Receives of living nodes that have not ended.
@@ -125,6 +129,9 @@ impl Oracle {
                     message.label, message.how, message.result
                 ));
             }
+            if self.is_beset(message.from, message.to) {
+                continue;
+            }
             if let (Some(taken), Some(Ok(()))) = (&message.taken, message.result)
                 && !taken.is_whole
                 && self.receive(taken.receive).cancelled.is_none()
@@ -138,12 +145,16 @@ impl Oracle {
             wrong.extend(Self::told_wrongly(message));
         }
         for receive in self.receives.iter().flatten() {
-            if receive.ended.is_none() && self.is_same_life(receive.node, receive.life) {
+            let is_asked = self.adversary != Some(receive.node);
+            if is_asked && receive.ended.is_none() && self.is_same_life(receive.node, receive.life)
+            {
                 wrong.push(format!("receive #{} never ended", receive.label));
             }
         }
         wrong.extend(
-            self.open_operations().map(|it| format!("operation #{} never ended", it.label)),
+            self.open_operations()
+                .filter(|it| self.adversary != Some(it.from))
+                .map(|it| format!("operation #{} never ended", it.label)),
         );
         wrong.extend(order::check(self));
         wrong.into_iter().for_each(|what| self.violation(what));

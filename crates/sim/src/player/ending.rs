@@ -1,7 +1,7 @@
 //! How a run ends: the network heals, everybody drains, all must come to its end; then everybody leaves.
 
-use packhorse_link::sim::NodeId;
-use packhorse_proto::{Event, MS, SECOND};
+use packhorse_link::sim::{Directions, NodeId, Who};
+use packhorse_proto::{Event, Instant, MS, SECOND};
 
 use super::Player;
 use crate::oracle::Oracle;
@@ -14,6 +14,10 @@ const PATIENCE_NS: u64 = 200 * SECOND;
 const GRACE_NS: u64 = 5 * SECOND;
 /// Posted wildcards per node and space while draining.
 const DRAIN_DEPTH: usize = 2;
+/// Where there is an adversary, whose messages may take those and never end, more are posted when nothing was heard for so long.
+const CALM_NS: u64 = 100 * MS;
+/// Closing takes no longer than it was told to linger, but for what a helper leaves to the application.
+const CLOSE_NS: u64 = 10 * MS;
 
 impl Player<'_> {
     pub(super) fn heal(&mut self) {
@@ -52,8 +56,9 @@ impl Player<'_> {
             if std::mem::replace(&mut known, news) != news && self.oracle.all_settled(!is_calm) {
                 break;
             }
+            self.drain_more();
             let moment = self.world.now() + 100 * MS;
-            self.world.turn(moment.min(deadline));
+            self.turn(moment.min(deadline));
             if self.world.now() >= deadline {
                 let waiting = self.oracle.unsettled();
                 let count = waiting.len();
@@ -63,11 +68,51 @@ impl Player<'_> {
         }
     }
 
+    /// Receives that an adversary's messages were bound to, and that never end, are replaced.
+    fn drain_more(&mut self) {
+        let now = self.world.now();
+        let since = self.last_event_at.max(self.drained_at);
+        if self.scenario.adversary.is_none() || now.since_ns(since) < CALM_NS {
+            return;
+        }
+        self.drained_at = now;
+        for node in 0..self.scenario.nodes.len() as u8 {
+            (0..self.spaces).for_each(|space| self.drain_one(node, space));
+        }
+    }
+
+    /// What nobody waits for any more because only the adversary could end it: each call returns at once.
+    fn give_adversary_up(&mut self) {
+        let Some(adversary) = self.scenario.adversary else { return };
+        for label in self.oracle.open_with(adversary.node) {
+            let Some((node, _)) = self.oracle.is_open(label) else { continue };
+            if self.oracle.is_working(node) {
+                self.cancel(node, label);
+            }
+        }
+        if !adversary.is_forgotten {
+            return;
+        }
+        let (id, all) = (NodeId(adversary.node.into()), [Who::Any]);
+        self.note(|| "the adversary is cut off, and forgotten".into());
+        self.world.net().partition(&[Who::Node(id)], &all, Directions::Both);
+        self.renewal_at = Instant::NEVER;
+        for node in 0..adversary.node {
+            if self.oracle.is_working(node) {
+                self.oracle.on_forget(node, adversary.node);
+                self.world.forget(NodeId(node.into()), id);
+            }
+        }
+        self.world.flush();
+        self.see_events();
+    }
+
     /// All is received, so no budget may be in use; where a peer was lost, what it left half said may be held for long.
     fn await_nothing_held(&mut self) {
         let deadline = self.world.now() + GRACE_NS;
         let holders = |player: &Self| -> Vec<NodeId> {
-            let nodes = player.world.node_ids();
+            let is_asked = |node: &NodeId| !player.scenario.is_adversary(node.0 as u8);
+            let nodes = player.world.node_ids().filter(is_asked);
             let is_free = |node: NodeId| {
                 let endpoint = player.world.endpoint(node);
                 // Answers to a peer that moved unawares and has nothing more to say are kept until it is gone.
@@ -76,9 +121,14 @@ impl Player<'_> {
             };
             nodes.filter(|&node| !is_free(node)).collect()
         };
-        while self.oracle.is_nobody_lost() && !self.has_failed() && !holders(self).is_empty() {
+        let is_asked = self.scenario.adversary.is_none_or(|adversary| adversary.is_forgotten);
+        while is_asked
+            && self.oracle.is_nobody_lost()
+            && !self.has_failed()
+            && !holders(self).is_empty()
+        {
             let moment = self.world.now() + MS;
-            self.world.turn(moment.min(deadline));
+            self.turn(moment.min(deadline));
             self.see_events();
             if self.world.now() >= deadline {
                 for node in holders(self) {
@@ -116,7 +166,7 @@ impl Player<'_> {
         }
     }
 
-    fn take_label(&mut self) -> u32 {
+    pub(super) fn take_label(&mut self) -> u32 {
         self.next_label += 1;
         self.next_label - 1
     }
@@ -161,6 +211,7 @@ impl Player<'_> {
         if self.has_failed() {
             return;
         }
+        self.give_adversary_up();
         self.await_nothing_held();
         self.look_at_regions();
         self.is_draining = false;
@@ -177,21 +228,24 @@ impl Player<'_> {
         self.world.flush();
         self.see_events();
         let nodes = 0..self.scenario.nodes.len() as u8;
-        for node in nodes.clone() {
+        let nodes = nodes.filter(|&node| !self.scenario.is_adversary(node));
+        let nodes: Vec<u8> = nodes.collect();
+        for &node in &nodes {
             if self.oracle.is_working(node) {
                 self.close(node);
                 let apart = u64::from(node) * 7_000 % 50_000;
                 self.turn_to(self.world.now().0 + apart);
             }
         }
-        let deadline = self.world.now() + PATIENCE_NS;
+        let linger_ns = self.scenario.nodes.iter().map(|node| node.settings.linger_ns).max();
+        let deadline = self.world.now() + linger_ns.unwrap_or(0) + CLOSE_NS;
         let is_over = |oracle: &Oracle, node: u8| oracle.is_closed(node) || oracle.is_dead(node);
-        while !self.has_failed() && !nodes.clone().all(|node| is_over(&self.oracle, node)) {
-            self.world.turn(deadline);
+        while !self.has_failed() && !nodes.iter().all(|&node| is_over(&self.oracle, node)) {
+            self.turn(deadline);
             self.see_events();
             if self.world.now() >= deadline {
                 let open: Vec<_> =
-                    nodes.clone().filter(|&node| !is_over(&self.oracle, node)).collect();
+                    nodes.iter().filter(|&&node| !is_over(&self.oracle, node)).collect();
                 self.oracle.violation(format!("stuck: nodes {open:?} do not close"));
             }
         }

@@ -1,10 +1,12 @@
 //! Time passes: arrivals, then timers, then what endpoints have to send and to say.
 
 use packhorse_engine::{Offload, QuickLook};
+use packhorse_link::Locator as LinkLocator;
 use packhorse_link::sim::{NodeId, Port};
 use packhorse_proto::{Event, Instant, Locator, Obstacle};
 
 use super::{State, World};
+use crate::adversary::Filter;
 
 /// More turns of one engine than this in one moment: it would never stop.
 const PUMP_COUNT_MAX: u32 = 20_000;
@@ -46,6 +48,7 @@ impl World {
         if !self.move_to(next) {
             return false;
         }
+        self.release();
         self.arrive();
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
@@ -78,6 +81,8 @@ impl World {
 
     fn next_moment(&self) -> Instant {
         let arrival = self.net.next_arrival().map_or(Instant::NEVER, Instant);
+        let release = self.filter.as_ref().map_or(Instant::NEVER, |filter| filter.release_at());
+        let arrival = arrival.min(release);
         let alive = self.nodes.iter().filter(|node| node.state == State::Alive);
         alive.map(|node| node.timeout).fold(arrival, Ord::min)
     }
@@ -101,6 +106,9 @@ impl World {
 
     fn arrive(&mut self) {
         while self.net.receive(self.now.0, &mut self.delivery) {
+            if !self.is_let_in() {
+                continue;
+            }
             let Port { node, port } = self.delivery.to;
             let node = &mut self.nodes[node as usize];
             node.is_dirty = true;
@@ -180,12 +188,23 @@ impl World {
         let limits = &node.spec.limits;
         // What a link in memory holds is taken beyond the budgets (PROTOCOL §7.10).
         let has_memory = (0..node.spec.ports).any(|port| node.spec.port(port).is_reliable);
-        let (more_len, more_count) = if has_memory { BEYOND } else { (0, 0) };
+        // Of a peer that ignores Refuse nothing bounds that yet.
+        let ignores = self.filter.as_ref().is_some_and(Filter::ignores_refusals);
+        let (more_len, more_count) = match has_memory {
+            true if ignores => (u64::MAX, u32::MAX),
+            true => BEYOND,
+            false => (0, 0),
+        };
         if held_len > limits.held_len_max.saturating_add(more_len)
             || envelope_count > limits.envelope_count_max.saturating_add(more_count)
         {
             self.faults
                 .push(format!("node {index} holds {held_len} bytes, {envelope_count} envelopes"));
+        }
+        let (served_count, result_len) = node.core.rules().served();
+        if served_count > limits.request_count_max || result_len > limits.result_len_max {
+            self.faults
+                .push(format!("node {index} serves {served_count} requests, {result_len} bytes"));
         }
         let faults = node.core.memory().take_faults();
         self.faults.extend(faults.into_iter().map(|fault| format!("node {index}: {fault}")));
@@ -206,19 +225,62 @@ impl World {
             let outbox = std::mem::take(&mut port.outbox);
             let (from, len_max) =
                 (node.id.port(number as u8), node.spec.port(number as u8).frame_len_max);
-            for (to, frame) in outbox {
+            for (to, mut frame) in outbox {
                 self.digest.note_frame(self.now, from, &to, &frame);
                 if frame.len() > usize::from(len_max) {
                     self.faults.push(format!("node {index} sent a frame of {} bytes", frame.len()));
                 }
-                // What is too long for the other's card vanishes there without a word.
-                if frame.len() <= self.len_max_at(&to) {
-                    self.net.send(self.now.0, from, &to, &frame);
+                if self.is_let_out(from, &to, &mut frame) {
+                    self.transmit(from, &to, &frame);
                 }
                 if let Some(port) = self.nodes[index].core.links()[number].sim() {
                     port.reuse(frame);
                 }
             }
+        }
+    }
+
+    fn transmit(&mut self, from: Port, to: &LinkLocator, frame: &[u8]) {
+        // What is too long for the other's card vanishes there without a word.
+        if frame.len() <= self.len_max_at(to) {
+            self.net.send(self.now.0, from, to, frame);
+        }
+    }
+
+    /// What an adversary's filter makes of a frame that leaves: whether it goes on now.
+    fn is_let_out(&mut self, from: Port, to: &LinkLocator, frame: &mut Vec<u8>) -> bool {
+        let Some(filter) = &mut self.filter else { return true };
+        let Some(node) = Port::from_locator(to).map(|port| port.node) else { return true };
+        if from.node_id() != filter.node {
+            let is_astray = node != filter.node.0;
+            let wrong = is_astray.then(|| filter.on_astray(from.node_id(), frame)).flatten();
+            self.faults.extend(wrong);
+            return true;
+        }
+        let Some(other) = self.nodes.get(node as usize) else { return true };
+        let secret = other.core.rules().address().secret;
+        filter.on_outgoing(self.now, from.port, (to, node, secret), frame)
+    }
+
+    /// What the filter makes of the frame that arrived: whether anybody sees it.
+    fn is_let_in(&mut self) -> bool {
+        let Some(filter) = &mut self.filter else { return true };
+        let to = self.delivery.to.node_id();
+        if to == filter.node {
+            return filter.on_incoming(&mut self.delivery.bytes);
+        }
+        if Port::from_locator(&self.delivery.from).is_some_and(|from| from.node == filter.node.0) {
+            filter.on_heard(to, self.delivery.bytes.len());
+        }
+        true
+    }
+
+    /// What waited in the filter leaves.
+    fn release(&mut self) {
+        let Some(filter) = &mut self.filter else { return };
+        let node = filter.node;
+        for waiting in filter.release(self.now) {
+            self.transmit(node.port(waiting.port), &waiting.to, &waiting.frame);
         }
     }
 
