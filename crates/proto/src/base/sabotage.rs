@@ -55,6 +55,14 @@ pub enum Sabotage {
     TakenBeforeAcceptance,
     /// Tells of the end of a message when it is whole, though an earlier one is not.
     EndsOutOfOrder,
+    /// What a peer was granted and does not send keeps others from being granted for ever.
+    OverdueGrantsCount,
+    /// Asks places that a peer named, and that never answered, whatever that peer itself has sent.
+    NamedPlacesAskedFreely,
+    /// Lingers without end for a peer that does not take what is sent to it.
+    LingersForEver,
+    /// Keeps the beginnings of messages whose association has ended.
+    BeginningsKept,
     /// Portals: looks through the overflow list first.
     OverflowListFirst,
     /// Portals: keeps no header of what lies in an overflow entry.
@@ -104,6 +112,10 @@ impl Sabotage {
         Self::AcceptedAgainAfterBreak,
         Self::TakenBeforeAcceptance,
         Self::EndsOutOfOrder,
+        Self::OverdueGrantsCount,
+        Self::NamedPlacesAskedFreely,
+        Self::LingersForEver,
+        Self::BeginningsKept,
         Self::OverflowListFirst,
         Self::HeaderForgotten,
         Self::LocalOffsetStays,

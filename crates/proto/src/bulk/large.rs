@@ -271,7 +271,9 @@ impl Bulk {
             }
             progress.regranted_at = now;
             self.regrant_at = self.regrant_at.min(progress.regrant_due(patience));
-            self.grants.on_overdue(slot);
+            if !self.peers.saboteur.makes(Sabotage::OverdueGrantsCount) {
+                self.grants.on_overdue(slot);
+            }
             // A grant that is still on its way will be repeated by itself; a second one beside it would be too.
             if progress.grant_count == 0 && !self.peers.saboteur.makes(Sabotage::GrantLostForGood) {
                 self.regrant_one(slot);

@@ -2,6 +2,7 @@
 //!
 //! PROTOCOL §4.4, §9.4. What was accepted whole stays deliverable.
 
+use crate::base::sabotage::Sabotage;
 use crate::bulk::arrival::Stage;
 use crate::bulk::receives::Receive;
 use crate::messages::Messages;
@@ -48,6 +49,7 @@ impl Messages {
             let arrival = self.bulk.arrival(slot);
             let whole = arrival.is_here() || (arrival.in_overflow && self.bulk.is_whole(slot));
             match arrival.stage {
+                Stage::Unexpected if self.bulk.peers.saboteur.makes(Sabotage::BeginningsKept) => {}
                 Stage::Early if whole => self.orphans.push_back(self.bulk.arrival_key(slot)),
                 Stage::Unexpected | Stage::Claimed | Stage::Streamed if whole => {}
                 Stage::Claimed => {

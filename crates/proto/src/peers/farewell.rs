@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::delivery::content::Content;
 use crate::delivery::credit::CreditRest;
@@ -146,6 +147,7 @@ impl Peers {
     /// Its time is up, or nobody is left. Answers that wait to be sent (to another's goodbye) are the last words.
     pub(crate) fn may_end(&self, now: Instant) -> bool {
         let is_late = self.closing.as_ref().is_some_and(|closing| now >= closing.until);
+        let is_late = is_late && !self.saboteur.makes(Sabotage::LingersForEver);
         is_late || self.association_count == 0 && self.replies.is_empty()
     }
 

@@ -107,6 +107,7 @@ impl Peers {
                 continue;
             }
             let is_owed = path.standing() == Standing::Left
+                || self.saboteur.makes(Sabotage::NamedPlacesAskedFreely)
                 || this.allowance.take(this.heard_at, wire::HEADER_LEN + wire::PATH_HEAD_LEN);
             if is_owed {
                 return Some(index);
