@@ -99,10 +99,10 @@ impl Messages {
     ) {
         if self.bulk.bind(now, slot, &fit, memory) {
             self.on_whole_arrival(now, slot); // matched, so it is no chunk
-        } else if !self.bulk.arrival(slot).is_large {
-            if let Some((row, number)) = self.number_of(slot) {
-                self.ends.await_end(row, number);
-            }
+        } else if !self.bulk.arrival(slot).is_large
+            && let Some((row, number)) = self.number_of(slot)
+        {
+            self.ends.await_end(row, number);
         }
         self.recall_rows(now);
     }
