@@ -161,6 +161,8 @@ fn of_long_messages_that_wait_together_one_look_reads_one() {
     const LEN: usize = 1 << 20; // as much as a turn reads
     let (a, b, to_b) = pair(Placement::Inline, "shm");
     let (mut sends, mut recvs) = (a.queue(16), b.queue(16));
+    let turns = || b.counters().into_iter().find(|(name, _)| name == "turns").unwrap().1;
+    let mut look_count = 0;
     for _ in 0..20 {
         for tag in 0..4 {
             recvs.recv(Wanted::tag(tag), vec![0; LEN], tag).unwrap();
@@ -171,15 +173,24 @@ fn of_long_messages_that_wait_together_one_look_reads_one() {
             sends.send(to_b, tag, buffer, tag).unwrap();
         }
         for _ in 0..4 {
-            let ended = next(&mut recvs, &a);
+            let (ended, has_turned) = loop {
+                let turn_count = turns();
+                match recvs.test() {
+                    Some(ended) => break (ended, turns() != turn_count),
+                    None => _ = a.turn(),
+                }
+            };
             ended.result.unwrap();
             assert_eq!(ended.placed_len, LEN as u64);
-            assert!(recvs.is_empty(), "the look read two");
+            // On a machine that is busy a turn may be due by then, which reads one, too.
+            assert!(recvs.is_empty() || has_turned, "the look read two");
+            look_count += u32::from(!has_turned);
         }
         for _ in 0..4 {
             next(&mut sends, &b).result.unwrap();
         }
     }
+    assert!(look_count > 0);
 }
 
 #[test]
