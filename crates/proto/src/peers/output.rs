@@ -106,9 +106,13 @@ impl Peers {
             if !path.wants_challenge(now) {
                 continue;
             }
+            let len = match path.is_stream() {
+                true => OPENING_LEN,
+                false => wire::HEADER_LEN + wire::PATH_HEAD_LEN,
+            };
             let is_owed = path.standing() == Standing::Left
                 || self.saboteur.makes(Sabotage::NamedPlacesAskedFreely)
-                || this.allowance.take(this.heard_at, wire::HEADER_LEN + wire::PATH_HEAD_LEN);
+                || this.allowance.take(this.heard_at, len);
             if is_owed {
                 return Some(index);
             }
@@ -285,6 +289,9 @@ impl Peers {
         }
     }
 }
+
+/// What a question by a stream costs: TCP asks six times within a minute, in packets of sixty bytes, whether it may begin.
+const OPENING_LEN: usize = 6 * 60;
 
 /// A path that may not be asked for want of an allowance is looked at again after this.
 pub(crate) const UNPAID_PAUSE_NS: u64 = 100 * MS;

@@ -416,9 +416,9 @@ fn questions_faster_than_answers_are_dropped() {
 }
 
 /// A introduces itself with eight places, of which seven are somebody else's: nobody there answers. B can send to all of them.
-fn names_places_of_others() -> Net {
+fn names_places_of_others(more_links: usize) -> Net {
     let mut a = Plan::with(|settings, _| settings.frame_len_max = 9_000);
-    let b = a.clone();
+    let b = Plan { more_links, ..a.clone() };
     a.more_links = 7;
     let mut net = Net::of(&[a, b]);
     net.reach = Some(Box::new(|_, link, _| (link == 0).then_some(9_000)));
@@ -438,7 +438,7 @@ fn reflected(net: &Net) -> (usize, usize) {
 
 #[test]
 fn places_that_a_peer_names_get_no_more_than_three_times_what_it_sent() {
-    let mut net = names_places_of_others();
+    let mut net = names_places_of_others(0);
     let recv = net.recv(B, tagged(1), 8);
     net.send(A, B, 1, 8);
     net.run_for(600 * SECOND);
@@ -456,6 +456,33 @@ fn places_that_a_peer_names_get_no_more_than_three_times_what_it_sent() {
     }
     let longest = net.log.iter().filter(|sight| sight.from == B && sight.has(Kind::PathChallenge));
     assert!(longest.map(|sight| sight.bytes.len()).max() <= Some(40), "none is padded");
+}
+
+/// A question by a stream that is not there opens one: TCP asks six times, in packets of sixty bytes, before it gives up.
+#[test]
+fn streams_to_places_that_a_peer_names_are_bounded_by_what_it_sent() {
+    const OPENING_LEN: usize = 6 * 60;
+    let mut net = names_places_of_others(1);
+    for node in [A, B] {
+        let way = LinkTraits { frame_len_max: 9_000, train_len_max: 65_000, ..PLAIN };
+        net.ep(node).set_link(0, way);
+        let reliability = Reliability::Ordered { may_break: true };
+        net.ep(node).set_link(1, LinkTraits { reliability, ..way });
+    }
+    let own = net.nodes[A].locators[0];
+    net.reach = Some(Box::new(move |node, link, to| {
+        ((*to == own) == (link == 0) && (node, link) != (A, 1)).then_some(9_000)
+    }));
+    for tag in 1..4 {
+        let recv = net.recv(A, tagged(tag), 100_000);
+        net.send(B, A, tag, 100_000);
+        net.run_for(30 * SECOND);
+        net.assert_got(A, recv, tag, 100_000);
+        let opened = net.log.iter().filter(|sight| sight.from == B && sight.link == 1).count();
+        let (_, sent) = reflected(&net);
+        assert!(opened > 0, "they are asked");
+        assert!(opened * OPENING_LEN <= 3 * sent, "{opened} streams to others for {sent} bytes");
+    }
 }
 
 /// A message in the name of a joined peer: the next of A's to B.

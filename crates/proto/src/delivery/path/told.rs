@@ -222,6 +222,11 @@ impl Path {
         self.on_challenge_spared(now, pause_ns);
     }
 
+    /// Before the first frame something must be opened.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.reliability.is_stream()
+    }
+
     /// A stream that was never needed.
     pub(crate) fn is_dormant(&self) -> bool {
         self.standing == Standing::Unproven && self.challenge_at == Instant::NEVER
