@@ -1,6 +1,6 @@
 //! Peers that keep to the rules' letter and help nobody.
 //!
-//! An adversary is one node more: a whole endpoint with a valid address, whose frames pass a [`Filter`] between it and the network. The filter
+//! An adversary is one node more: a whole endpoint with a valid address, whose frames pass a filter between it and the network. The filter
 //! has the endpoint's secrets, so what comes out of it is rightly sealed. It knows records and nothing of what is behind them.
 //!
 //! | habit | what it attacks |
