@@ -23,8 +23,8 @@ use super::Habit;
 
 /// Locators are added to an introduction only as far as this: no frame may be longer before its receiver has joined.
 const NAMED_LEN_MAX: usize = 1200;
-/// An adversary that does not hear that it is refused sends the same again and again. After so many frames it does so more slowly, or a run
-/// would have no end.
+/// An adversary that does not hear that it is refused, or of which something never arrives, sends what is behind that again and again. After so
+/// many frames it does so more slowly, or a run would have no end.
 const HASTY_COUNT_MAX: u64 = 3_000;
 /// How slowly.
 const SLOW_NS: u64 = 5 * MS;
@@ -113,14 +113,17 @@ impl Filter {
                 self.acted_count += u64::from(self.waiting.len() > 1);
                 false
             }
-            Habit::IgnoresRefuse if self.sent_count > HASTY_COUNT_MAX => {
-                self.wait(now, SLOW_NS, Waiting { port, to: *to, frame: frame.clone() });
-                false
-            }
-            Habit::IgnoresRefuse | Habit::Renews { .. } => true,
-            Habit::NeverGrants | Habit::SendsHalf { .. } | Habit::NamesOthers => {
+            Habit::Renews { .. } => true,
+            _ => {
                 let len = frame.len();
-                self.rewrite(frame, secret, |filter, record| filter.fate(record, node, secret, len))
+                let is_left = self.rewrite(frame, secret, |filter, record| {
+                    filter.fate(record, node, secret, len)
+                });
+                if is_left && self.sent_count > HASTY_COUNT_MAX {
+                    self.wait(now, SLOW_NS, Waiting { port, to: *to, frame: frame.clone() });
+                    return false;
+                }
+                is_left
             }
         }
     }
